@@ -1,0 +1,42 @@
+# make test   everything from nothing: environment, install, the suite
+# make lint   format and lint, as CI does
+PYTHON ?= python3
+
+.PHONY: test lint format cuda-check bench-engine clean
+
+test: .venv/installed
+	.venv/bin/python -m pytest
+
+lint: .venv/installed
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+
+format: .venv/installed
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+# Every name and keyword that the sources use of CuPy, against the real one. It imports without a GPU.
+cuda-check: .venv-cuda/installed
+	.venv-cuda/bin/python -m pytest tests/cuda_check
+
+# The cost of the tape, beside HIPS autograd and beside NumPy by hand.
+bench-engine: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/engine.py
+
+clean:
+	rm -rf .venv .venv-cuda .venv-bench build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Environments. Each is made once, and again when pyproject.toml changes.
+PYTHON_CHECK = import sys; sys.exit(sys.version_info < (3, 11) and "pntm needs Python 3.11 or newer, and \
+	$(PYTHON) is Python %d.%d. Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" % sys.version_info[:2])
+
+.venv/installed: EXTRAS = .[test]
+.venv-cuda/installed: EXTRAS = .[test,cuda]
+.venv-bench/installed: EXTRAS = . autograd
+
+.venv/installed .venv-cuda/installed .venv-bench/installed: pyproject.toml
+	@$(PYTHON) -c '$(PYTHON_CHECK)'
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable $(EXTRAS)
+	@touch $@
