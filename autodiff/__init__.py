@@ -1,0 +1,67 @@
+"""Reverse-mode differentiation over NumPy and CuPy arrays.
+
+    import autodiff as ad
+    loss, gradient = ad.value_and_grad(lambda p: ad.mean(ad.tanh(x @ p["W"]) ** 2))({"W": W})
+
+Every op takes arrays or Tensors by position and static parameters by keyword. On plain arrays it is a
+plain function. ``tape`` says how an op is made, ``check`` how its gradient is proven.
+"""
+
+from autodiff import operators as _operators  # gives Tensor its operators
+from autodiff.backend import (
+    BackendUnavailable,
+    array_module,
+    available,
+    special_module,
+    synchronize,
+    to_device,
+    to_host,
+)
+from autodiff.check import GradientMismatch, check_gradients
+from autodiff.cumulative import cumprod, cumsum, logcumsumexp
+from autodiff.elementwise import (
+    absolute,
+    add,
+    astype,
+    clip,
+    divide,
+    exp,
+    gelu,
+    imag,
+    log,
+    log1p,
+    make_complex,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    power,
+    real,
+    sigmoid,
+    softplus,
+    sqrt,
+    subtract,
+    tanh,
+    where,
+)
+from autodiff.fused import layer_norm, softmax_cross_entropy
+from autodiff.gradient import value_and_grad, vjp
+from autodiff.linalg import einsum, matmul
+from autodiff.reduce import log_softmax, logsumexp, max, mean, softmax, sum
+from autodiff.shape import (
+    broadcast_to,
+    concatenate,
+    flip,
+    index,
+    pad,
+    reshape,
+    roll,
+    split,
+    stack,
+    swapaxes,
+    take,
+    transpose,
+)
+from autodiff.spectral import irfft, rfft
+from autodiff.sweep import PullbackError
+from autodiff.tape import Part, TapeError, Tensor, differentiable, stop_gradient

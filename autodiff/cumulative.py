@@ -1,0 +1,89 @@
+"""Running sums, products and log-sums along one axis, with gradients that never divide.
+
+Both non-trivial gradients are a linear recurrence r_i = g_i + w_i r_{i+1}, run backwards in
+log2(length) whole-array steps. CuPy has no ``accumulate`` but for add and multiply, so logcumsumexp
+doubles too: after step k each element covers 2^k of its predecessors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from autodiff.backend import Array, array_module
+from autodiff.reduce import _axes
+from autodiff.tape import differentiable
+
+
+def _along(axis: int, start: int | None, stop: int | None) -> tuple[Any, ...]:
+    """The key of ``x[..., start:stop, ...]`` on that axis."""
+    return (slice(None),) * axis + (slice(start, stop),)
+
+
+def _one_axis(x: Any, axis: int) -> int:
+    if not isinstance(axis, int):
+        raise TypeError(f"axis {axis!r}: expected one axis, an integer")
+    return _axes(x, axis)[0]
+
+
+def _recur_backwards(g: Any, w: Any, axis: int) -> Any:
+    """r_i = g_i + w_i r_{i+1} along ``axis``, with r beyond the end zero; the last w is not used."""
+    r, w = g.copy(), w.copy()
+    step, length = 1, g.shape[axis]
+    while step < length:
+        here, there = _along(axis, None, length - step), _along(axis, step, None)
+        # the window of step elements from i is joined with the one from i + step, if that exists
+        r[here] = r[here] + w[here] * r[there]
+        w[here] = w[here] * w[there]
+        step *= 2
+    return r
+
+
+@differentiable
+def cumsum(x: Array, *, axis: int):
+    xp = array_module(x)
+    axis = _one_axis(x, axis)
+    return xp.cumsum(x, axis=axis), lambda g: xp.flip(xp.cumsum(xp.flip(g, axis), axis=axis), axis)
+
+
+@differentiable
+def cumprod(x: Array, *, axis: int):
+    """Running product; the gradient is exact for zeros, for it multiplies and never divides."""
+    xp = array_module(x)
+    axis = _one_axis(x, axis)
+    y = xp.cumprod(x, axis=axis)
+
+    def pullback(g):
+        # dx_j = y_{j-1} r_j with r_j = g_j + x_{j+1} r_{j+1}: all that x_j multiplies
+        before, after = xp.ones_like(y), xp.ones_like(x)
+        before[_along(axis, 1, None)] = y[_along(axis, None, -1)]
+        after[_along(axis, None, -1)] = x[_along(axis, 1, None)]
+        return before * _recur_backwards(g, after, axis)
+
+    return y, pullback
+
+
+@differentiable
+def logcumsumexp(x: Array, *, axis: int):
+    """log of the running sum of exp(x), without overflow; -inf is an exact zero in the sum."""
+    xp = array_module(x)
+    axis = _one_axis(x, axis)
+    if x.dtype.kind != "f":
+        raise TypeError("expected a real floating-point array")
+    y = x.copy()
+    step, length = 1, x.shape[axis]
+    while step < length:
+        later, earlier = _along(axis, step, None), _along(axis, None, length - step)
+        y[later] = xp.logaddexp(y[later], y[earlier])
+        step *= 2
+
+    def pullback(g):
+        # dx_j = sum_{i >= j} g_i exp(x_j - y_i) = exp(x_j - y_j) r_j with r_j = g_j + exp(y_j - y_{j+1}) r_{j+1};
+        # y never falls, so all factors are in [0, 1]. Where y is -inf so is x: its share is 0.
+        level = xp.where(y == -math.inf, 0.0, y)
+        decay = xp.ones_like(y)
+        here, there = _along(axis, None, -1), _along(axis, 1, None)
+        decay[here] = xp.exp(y[here] - level[there])
+        return xp.exp(x - level) * _recur_backwards(g, decay, axis)
+
+    return y, pullback

@@ -1,0 +1,206 @@
+"""Arithmetic and functions of one element at a time, with broadcasting. The gradient beside each.
+
+Where a slope does not exist, the middle of what the two sides give is taken (abs, maximum, minimum
+at a tie); clip passes the cotangent on at its bounds.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from autodiff.backend import Array, array_module, special_module
+from autodiff.tape import differentiable
+
+
+@differentiable
+def add(x: Array, y: Array):
+    return x + y, lambda g: (g, g)
+
+
+@differentiable
+def subtract(x: Array, y: Array):
+    return x - y, lambda g: (g, lambda: -g)
+
+
+@differentiable
+def multiply(x: Array, y: Array):
+    return x * y, lambda g: (lambda: g * y.conjugate(), lambda: g * x.conjugate())
+
+
+@differentiable
+def divide(x: Array, y: Array):
+    z = x / y
+    return z, lambda g: (lambda: g / y.conjugate(), lambda: -g * (z / y).conjugate())
+
+
+@differentiable
+def negative(x: Array):
+    return -x, lambda g: -g
+
+
+@differentiable
+def power(x: Array, *, exponent: float):
+    """x ** exponent for a constant real exponent."""
+    if not isinstance(exponent, numbers.Real):
+        raise TypeError("expected a real number as exponent; for an array use exp(exponent * log(x))")
+    exponent = exponent if isinstance(exponent, int) else float(exponent)  # a plain number keeps float32
+    if exponent == 0:
+        return x**0, lambda g: None
+    return x**exponent, lambda g: g * (exponent * x ** (exponent - 1)).conjugate()
+
+
+@differentiable
+def exp(x: Array):
+    y = array_module(x).exp(x)
+    return y, lambda g: g * y.conjugate()
+
+
+@differentiable
+def log(x: Array):
+    return array_module(x).log(x), lambda g: g / x.conjugate()
+
+
+@differentiable
+def log1p(x: Array):
+    """log(1 + x), accurate near x = 0."""
+    return array_module(x).log1p(x), lambda g: g / (1 + x)
+
+
+@differentiable
+def sqrt(x: Array):
+    y = array_module(x).sqrt(x)
+    return y, lambda g: g * 0.5 / y.conjugate()
+
+
+@differentiable
+def tanh(x: Array):
+    y = array_module(x).tanh(x)
+    return y, lambda g: g * (1 - y * y)
+
+
+@differentiable
+def sigmoid(x: Array):
+    """1 / (1 + exp(-x)), without overflow."""
+    y = special_module(x).expit(x)
+    return y, lambda g: g * (y * (1 - y))
+
+
+@differentiable
+def softplus(x: Array):
+    """log(1 + exp(x)), without overflow."""
+    xp = array_module(x)
+    y = xp.maximum(x, 0) + xp.log1p(xp.exp(-abs(x)))
+    return y, lambda g: g * special_module(x).expit(x)
+
+
+@differentiable
+def gelu(x: Array):
+    """x Phi(x) with the exact normal distribution function Phi, not its tanh approximation."""
+    phi = special_module(x).ndtr(x)
+
+    def pullback(g):
+        density = array_module(x).exp(x * x * -0.5)
+        density *= 1 / math.sqrt(2 * math.pi)
+        return g * (phi + x * density)
+
+    return x * phi, pullback
+
+
+@differentiable
+def maximum(x: Array, y: Array):
+    return array_module(x, y).maximum(x, y), lambda g: _to_the_chosen(g, x > y, x == y)
+
+
+@differentiable
+def minimum(x: Array, y: Array):
+    return array_module(x, y).minimum(x, y), lambda g: _to_the_chosen(g, x < y, x == y)
+
+
+def _to_the_chosen(g: Any, first: Any, tie: Any) -> tuple[Any, Any]:
+    """The cotangent to the argument that was chosen, half to each at a tie."""
+    where = array_module(g).where
+    to_first = where(tie, 0.5 * g, where(first, g, 0.0))
+    return to_first, lambda: g - to_first
+
+
+@differentiable
+def where(condition: Array, x: Array, y: Array):
+    """x where the condition holds, y elsewhere; the condition is a constant boolean array."""
+    xp = array_module(condition, x, y)
+    if condition.dtype.kind != "b":
+        raise TypeError("expected a boolean array as condition")
+    return xp.where(condition, x, y), lambda g: (
+        None,
+        lambda: xp.where(condition, g, 0.0),
+        lambda: xp.where(condition, 0.0, g),
+    )
+
+
+@differentiable
+def clip(x: Array, *, low: float | None = None, high: float | None = None):
+    """x limited to [low, high]; None leaves that side open. At a bound the slope is 1."""
+    xp = array_module(x)
+    if low is None and high is None:
+        raise ValueError("expected low, high or both")
+    if low is not None and high is not None and not low <= high:
+        raise ValueError("expected low <= high")
+    y = x
+    if low is not None:
+        y = xp.maximum(y, low)
+    if high is not None:
+        y = xp.minimum(y, high)
+    return y, lambda g: g * (x == y)
+
+
+@differentiable
+def absolute(x: Array):
+    """|x| of a real or complex array; the slope at 0 is 0."""
+    xp = array_module(x)
+    y = abs(x)
+    if x.dtype.kind == "c":
+        return y, lambda g: g * (x / xp.where(y == 0, 1.0, y))
+    return y, lambda g: g * xp.sign(x)
+
+
+@differentiable
+def real(z: Array):
+    """The real part of a complex array."""
+    _expect_complex(z)
+    return z.real.copy(), lambda g: g
+
+
+@differentiable
+def imag(z: Array):
+    """The imaginary part of a complex array."""
+    _expect_complex(z)
+    return z.imag.copy(), lambda g: _from_parts(0.0 * g, g)
+
+
+@differentiable
+def make_complex(x: Array, y: Array):
+    """x + iy of two real arrays."""
+    if any(part.dtype.kind != "f" for part in (x, y)):
+        raise TypeError("expected two real floating-point arrays")
+    return _from_parts(x, y), lambda g: (g.real, g.imag)
+
+
+def _from_parts(x: Any, y: Any) -> Any:
+    """x + iy part by part: the product 1j * y would be NaN for an infinite y."""
+    xp = array_module(x, y)
+    x, y = xp.broadcast_arrays(x, y)
+    z = xp.empty(x.shape, xp.result_type(x.dtype, y.dtype, xp.complex64))
+    z.real, z.imag = x, y
+    return z
+
+
+def _expect_complex(z: Any) -> None:
+    if z.dtype.kind != "c":
+        raise TypeError("expected a complex array")
+
+
+@differentiable
+def astype(x: Array, *, dtype: Any):
+    """x in another floating-point or complex dtype; the cotangent comes back in the old one."""
+    return x.astype(dtype), lambda g: g

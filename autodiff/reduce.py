@@ -1,0 +1,116 @@
+"""Many elements into one: sums, means, maxima, and the normalisations built on them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from autodiff.backend import Array, array_module
+from autodiff.tape import differentiable
+
+Axis = int | tuple[int, ...] | None
+
+
+def _axes(x: Any, axis: Axis) -> tuple[int, ...]:
+    """The reduced axes, counted from 0; an axis that x does not have is an error that says so."""
+    if axis is None:
+        return tuple(range(x.ndim))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for a in axes:
+        if not -x.ndim <= a < x.ndim:
+            raise ValueError(f"axis {a} is out of range; expected -{x.ndim} to {x.ndim - 1}")
+    axes = tuple(a % x.ndim for a in axes)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axis {axis} names an axis twice")
+    return axes
+
+
+def _kept(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a reduction over ``axes`` with keepdims."""
+    return tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+
+
+@differentiable
+def sum(x: Array, *, axis: Axis = None, keepdims: bool = False):
+    xp = array_module(x)
+    axes = _axes(x, axis)
+    kept, shape = _kept(x, axes), x.shape  # not x: the gradient needs its shape alone
+    return xp.sum(x, axis=axes, keepdims=keepdims), lambda g: xp.broadcast_to(g.reshape(kept), shape)
+
+
+@differentiable
+def mean(x: Array, *, axis: Axis = None, keepdims: bool = False):
+    xp = array_module(x)
+    axes = _axes(x, axis)
+    kept, shape = _kept(x, axes), x.shape
+    count = math.prod(shape[a] for a in axes)
+    if count == 0:
+        raise ValueError("the mean of no elements is undefined; expected at least one along the axis")
+    value = xp.mean(x, axis=axes, keepdims=keepdims)
+    return value, lambda g: xp.broadcast_to((g / count).reshape(kept), shape)
+
+
+@differentiable
+def max(x: Array, *, axis: Axis = None, keepdims: bool = False):
+    """The largest element; where several are equally large they share the cotangent."""
+    xp = array_module(x)
+    axes = _axes(x, axis)
+    if math.prod(x.shape[a] for a in axes) == 0:
+        raise ValueError("the maximum of no elements is undefined; expected at least one along the axis")
+    kept = _kept(x, axes)
+    y = xp.max(x, axis=axes, keepdims=True)
+
+    def pullback(g):
+        largest = x == y
+        return largest * (g.reshape(kept) / xp.sum(largest, axis=axes, keepdims=True, dtype=y.dtype))
+
+    return y if keepdims else _drop(y, axes), pullback
+
+
+def _drop(y: Any, axes: tuple[int, ...]) -> Any:
+    return y.reshape(tuple(n for i, n in enumerate(y.shape) if i not in axes))
+
+
+def _finite_max(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """A reference to subtract before exp: the maximum, or 0 where that is infinite or nothing."""
+    if math.prod(x.shape[a] for a in axes) == 0:
+        return xp.zeros(_kept(x, axes), x.dtype)
+    top = xp.max(x, axis=axes, keepdims=True)
+    return xp.where(xp.isinf(top), 0.0, top)
+
+
+@differentiable
+def logsumexp(x: Array, *, axis: Axis = None, keepdims: bool = False):
+    """log of the sum of exp(x), without overflow; -inf, and a zero gradient, where all are -inf."""
+    xp = array_module(x)
+    axes = _axes(x, axis)
+    kept = _kept(x, axes)
+    top = _finite_max(xp, x, axes)
+    with np.errstate(divide="ignore", over="ignore"):  # log(0) = -inf is the right value here
+        y = xp.log(xp.sum(xp.exp(x - top), axis=axes, keepdims=True)) + top
+
+    def pullback(g):
+        return g.reshape(kept) * xp.exp(x - xp.where(y == -math.inf, 0.0, y))
+
+    return y if keepdims else _drop(y, axes), pullback
+
+
+@differentiable
+def softmax(x: Array, *, axis: int = -1):
+    xp = array_module(x)
+    axes = _axes(x, axis)
+    y = xp.exp(x - _finite_max(xp, x, axes))
+    y /= xp.sum(y, axis=axes, keepdims=True)
+    return y, lambda g: y * (g - xp.sum(g * y, axis=axes, keepdims=True))
+
+
+@differentiable
+def log_softmax(x: Array, *, axis: int = -1):
+    xp = array_module(x)
+    axes = _axes(x, axis)
+    y = x - _finite_max(xp, x, axes)
+    with np.errstate(divide="ignore"):  # the empty sum of an empty axis
+        y -= xp.log(xp.sum(xp.exp(y), axis=axes, keepdims=True))
+    return y, lambda g: g - xp.exp(y) * xp.sum(g, axis=axes, keepdims=True)

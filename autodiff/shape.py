@@ -1,0 +1,141 @@
+"""The same elements in another arrangement: every gradient puts them back where they came from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from autodiff.backend import Array, array_module
+from autodiff.reduce import _axes
+from autodiff.tape import Part, differentiable
+
+
+@differentiable
+def reshape(x: Array, *, shape: tuple[int, ...]):
+    before = x.shape
+    return x.reshape(shape), lambda g: g.reshape(before)
+
+
+@differentiable
+def transpose(x: Array, *, axes: tuple[int, ...] | None = None):
+    """Axes in the given order; reversed without one."""
+    axes = tuple(range(x.ndim))[::-1] if axes is None else _axes(x, axes)
+    if len(axes) != x.ndim:
+        raise ValueError(f"expected {x.ndim} axes")
+    back = tuple(axes.index(i) for i in range(x.ndim))
+    return x.transpose(axes), lambda g: g.transpose(back)
+
+
+@differentiable
+def swapaxes(x: Array, *, first: int, second: int):
+    _axes(x, (first,)), _axes(x, (second,))
+    return x.swapaxes(first, second), lambda g: g.swapaxes(first, second)
+
+
+@differentiable
+def broadcast_to(x: Array, *, shape: tuple[int, ...]):
+    return array_module(x).broadcast_to(x, shape), lambda g: g
+
+
+@differentiable
+def concatenate(*arrays: Array, axis: int = 0):
+    """Arrays joined along an axis that they have."""
+    if not arrays:
+        raise ValueError("expected at least one array")
+    first = arrays[0]
+    (at,) = _axes(first, (axis,))
+    for x in arrays:
+        if x.ndim != first.ndim or x.shape[:at] + x.shape[at + 1 :] != first.shape[:at] + first.shape[at + 1 :]:
+            raise ValueError(f"expected shapes that agree on all axes but axis {axis}")
+    lengths = [x.shape[at] for x in arrays]
+
+    def pullback(g):
+        parts, start = [], 0
+        for length in lengths:
+            parts.append(g[(slice(None),) * at + (slice(start, start + length),)])
+            start += length
+        return tuple(parts)
+
+    return array_module(*arrays).concatenate(arrays, axis=at), pullback
+
+
+@differentiable
+def stack(*arrays: Array, axis: int = 0):
+    """Arrays of one shape joined along a new axis."""
+    if not arrays or any(x.shape != arrays[0].shape for x in arrays):
+        raise ValueError("expected one or more arrays of the same shape")
+    xp = array_module(*arrays)
+    y = xp.stack(arrays, axis=axis)
+    (at,) = _axes(y, (axis,))
+    return y, lambda g: tuple(g[(slice(None),) * at + (k,)] for k in range(len(arrays)))
+
+
+def split(x: Any, *, sections: int, axis: int = 0) -> list[Any]:
+    """``x`` cut into equal parts along an axis; the undoing of concatenate."""
+    try:
+        (at,) = _axes(x, (axis,))
+    except ValueError as error:
+        raise ValueError(f"split(shape {x.shape}): {error}") from None
+    if sections < 1 or x.shape[at] % sections:
+        raise ValueError(f"split(shape {x.shape}): axis {axis} cannot be cut into {sections} equal parts")
+    size = x.shape[at] // sections
+    return [index(x, key=(slice(None),) * at + (slice(k * size, (k + 1) * size),)) for k in range(sections)]
+
+
+@differentiable
+def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float = 0.0):
+    """x with ``(before, after)`` elements of ``value`` added on each axis."""
+    if len(widths) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
+        raise ValueError(f"expected widths as {x.ndim} pairs (before, after), none negative")
+    inside = tuple(slice(before, before + n) for (before, _), n in zip(widths, x.shape, strict=True))
+    y = array_module(x).pad(x, widths, mode="constant", constant_values=value)
+    return y, lambda g: g[inside]
+
+
+@differentiable
+def flip(x: Array, *, axis: int):
+    _axes(x, (axis,))
+    xp = array_module(x)
+    return xp.flip(x, axis), lambda g: xp.flip(g, axis)
+
+
+@differentiable
+def roll(x: Array, *, shift: int, axis: int):
+    """x moved cyclically: what was at i is now at i + shift."""
+    _axes(x, (axis,))
+    xp = array_module(x)
+    return xp.roll(x, shift, axis), lambda g: xp.roll(g, -shift, axis)
+
+
+@differentiable
+def index(x: Array, *, key: Any):
+    """``x[key]`` for slices, integers, ... and None; for an array of indices use ``take``."""
+    for k in key if isinstance(key, tuple) else (key,):
+        if not (k is None or k is ... or isinstance(k, (int, slice))) or isinstance(k, bool):
+            raise TypeError(f"{type(k).__name__} in the key; expected slices and integers (for arrays use take)")
+    return x[key], lambda g: Part(key, g)
+
+
+@differentiable
+def take(x: Array, indices: Array, *, axis: int = 0):
+    """Rows of x, or of another axis, by an array of integers; a row may be taken many times.
+
+    The gradient sums over equal indices by a matrix product with their one-hot rows, whose order of
+    summation is fixed: the same bits every time, where atomic additions would not give them.
+    An index beyond the end is an IndexError on NumPy; CuPy wraps it, for checking would synchronise.
+    """
+    xp = array_module(x, indices)
+    (at,) = _axes(x, (axis,))
+    if indices.dtype.kind not in "iu":
+        raise TypeError("expected integers as indices")
+    length, shape = x.shape[at], x.shape
+
+    def pullback(g):
+        rows = math.prod(shape[:at])
+        columns = math.prod(shape[at + 1 :])
+        picks = indices.reshape(-1)
+        onehot = (xp.arange(length)[:, None] == picks % length).astype(g.dtype)  # length, picks
+        g = g.reshape(rows, picks.size, columns)
+        return (onehot @ g).reshape(shape), None
+
+    return xp.take(x, indices, axis=at), pullback

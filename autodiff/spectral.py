@@ -1,0 +1,49 @@
+"""Real Fourier transforms. A cotangent is dL/dRe + i dL/dIm, so a transform is undone by its adjoint.
+
+The half spectrum of a real signal stands for the whole: every bin but the first, and the last of an
+even length, stands for two. The adjoints count them so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autodiff.backend import Array, array_module
+from autodiff.reduce import _axes
+from autodiff.tape import differentiable
+
+
+def _multiplicity(xp: Any, n: int, at: int, like: Any) -> Any:
+    """How many bins of the whole spectrum each bin of the half stands for, shaped to lie on axis ``at``."""
+    k = xp.arange(n // 2 + 1)
+    count = xp.where((k == 0) | (2 * k == n), 1, 2).astype(like.real.dtype)
+    return count.reshape(tuple(-1 if i == at else 1 for i in range(like.ndim)))
+
+
+@differentiable
+def rfft(x: Array, *, axis: int = -1):
+    """The bins 0 .. n//2 of the discrete Fourier transform of a real array."""
+    xp = array_module(x)
+    (at,) = _axes(x, (axis,))
+    n = x.shape[at]
+    if n == 0 or x.dtype.kind == "c":
+        raise ValueError("expected a real array with at least one element along the axis")
+    y = xp.fft.rfft(x, axis=at)
+    return y, lambda g: xp.fft.irfft(n * g / _multiplicity(xp, n, at, g), n=n, axis=at)
+
+
+@differentiable
+def irfft(z: Array, *, n: int, axis: int = -1):
+    """The real signal of length n whose bins 0 .. n//2 are given. Imaginary parts of bin 0, and of the
+    last bin of an even n, have no influence."""
+    xp = array_module(z)
+    (at,) = _axes(z, (axis,))
+    if n < 1 or z.shape[at] != n // 2 + 1:
+        raise ValueError(f"a signal of length n = {n} has {n // 2 + 1} bins; axis {axis} has {z.shape[at]}")
+    y = xp.fft.irfft(z, n=n, axis=at)
+
+    def pullback(g):
+        spectrum = xp.fft.rfft(g, axis=at)
+        return spectrum * _multiplicity(xp, n, at, spectrum) / n
+
+    return y, pullback

@@ -1,0 +1,130 @@
+"""The way back: from the cotangent of the last value to those of the inputs, one loop over the tape.
+
+A cotangent is freed when it is consumed and an entry, with the arrays its pullback saved, as soon as the
+pullback has run. Shape, broadcasting and dtype of cotangents are put right in one place: ``fit``.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from autodiff.tape import CONSTANT, Part, Tape, describe
+
+
+class PullbackError(RuntimeError):
+    """A pullback failed or returned what does not fit its inputs: the op is wrong, not its caller."""
+
+
+def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
+    """Cotangents of the first ``leaves`` slots, given those of some later ones. Ends the tape."""
+    entries, tape.entries = tape.entries, None
+    cotangents: list[Any] = [None] * len(entries)
+    owned = bytearray(len(entries))  # 1: this buffer is ours alone, so adding in place is safe
+    for slot, seed in seeds.items():
+        cotangents[slot] = seed
+
+    for slot in range(len(entries) - 1, leaves - 1, -1):
+        op, inputs, pullback, _, _, values = entries[slot]
+        if values == 1:
+            g = cotangents[slot]
+            entries[slot] = cotangents[slot] = None
+        elif values == 0:
+            continue  # collected when the op's first slot is reached
+        else:
+            g = _collect(entries, cotangents, slot, values, xp)
+        if g is None:
+            continue
+        try:
+            contributions = pullback(g)
+            g = pullback = None
+            if type(contributions) is not tuple:
+                contributions = (contributions,)
+            if len(contributions) != len(inputs) and any(c is not None for c in contributions[len(inputs) :]):
+                raise PullbackError(
+                    f"the pullback of {op} returned {len(contributions)} cotangents for {len(inputs)} inputs"
+                )
+            for k, source in enumerate(inputs):
+                if source == CONSTANT:
+                    continue
+                c = contributions[k]
+                if type(c) is FunctionType:
+                    c = c()
+                if c is None:
+                    continue
+                _, _, _, shape, dtype, _ = entries[source]
+                total = cotangents[source]
+                if type(c) is Part:
+                    if total is None:
+                        total = xp.zeros(shape, dtype)
+                    elif not owned[source]:
+                        total = total.copy()
+                    owned[source] = 1
+                    total[c.key] += c.cotangent
+                    cotangents[source] = total
+                    continue
+                if getattr(c, "shape", None) != shape or c.dtype != dtype:
+                    c = fit(c, shape, dtype, op, k)
+                if total is None:
+                    cotangents[source] = c
+                elif owned[source]:
+                    total += c
+                    cotangents[source] = total  # 0-d results are immutable scalars: rebind
+                else:
+                    cotangents[source] = total + c
+                    owned[source] = 1
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise PullbackError(f"the pullback of {op} failed: {error}") from error
+        contributions = c = total = None
+
+    return _gradients(cotangents, owned, entries, leaves, seeds, xp)
+
+
+def _collect(entries: list, cotangents: list, slot: int, values: int, xp: Any) -> tuple | None:
+    """The cotangents of an op with several values, zeros for those that were not used."""
+    slots = range(slot, slot + values)
+    collected = [cotangents[s] for s in slots]
+    used = any(c is not None for c in collected)
+    for k, s in enumerate(slots):
+        if used and collected[k] is None:
+            collected[k] = xp.zeros(entries[s][3], entries[s][4])
+        entries[s] = cotangents[s] = None
+    return tuple(collected) if used else None
+
+
+def fit(c: Any, shape: tuple[int, ...], dtype: Any, op: str, position: int) -> Any:
+    """Undo broadcasting and promotion: the cotangent in the shape and dtype of its input."""
+    given = getattr(c, "shape", None)
+    if given is None:
+        raise PullbackError(f"the pullback of {op} returned {describe(c)} for input {position}; expected an array")
+    if given != shape:
+        extra = len(given) - len(shape)
+        stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1 and given[extra + i] != 1)
+        if extra < 0 or any(n not in (1, m) for n, m in zip(shape, given[extra:], strict=True)):
+            raise PullbackError(
+                f"the pullback of {op} returned a cotangent of shape {given} for input {position} of "
+                f"shape {shape}; expected that shape or one that it broadcasts to"
+            )
+        c = c.sum(axis=tuple(range(extra)) + stretched).reshape(shape)
+    if c.dtype != dtype:
+        if c.dtype.kind == "c" and dtype.kind == "f":
+            c = c.real
+        c = c.astype(dtype)
+    return c
+
+
+def _gradients(
+    cotangents: list, owned: bytearray, entries: list, leaves: int, seeds: dict[int, Any], xp: Any
+) -> list[Any]:
+    """The leaves' cotangents as arrays of their own, so that a caller may write into any of them."""
+    handed_out = {id(seed) for seed in seeds.values()}
+    gradients = []
+    for slot in range(leaves):
+        g = cotangents[slot]
+        if g is None:
+            g = xp.zeros(entries[slot][3], entries[slot][4])
+        elif not owned[slot] and (g.base is not None or id(g) in handed_out):
+            g = g.copy()
+        handed_out.add(id(g))
+        gradients.append(xp.asarray(g))
+    return gradients

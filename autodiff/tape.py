@@ -1,0 +1,206 @@
+"""Recording: a Tensor is an array whose use is written on a tape, and an op is what writes there.
+
+An op is one function that returns its value and its pullback, the function from the value's
+cotangent to the cotangents of its inputs:
+
+    @differentiable
+    def tanh(x):
+        y = array_module(x).tanh(x)
+        return y, lambda g: g * (1 - y * y)
+
+Arrays are positional, static parameters keyword-only. A pullback returns one cotangent per array
+(a tuple, or the bare array if there is one), each of them
+- an array: the cotangent ``g`` itself, a view of it, or a new one, never a saved array; ``g`` is
+  never written to. It may have the shape and dtype of the broadcast result: that is undone here.
+- None: no influence.
+- a function without arguments that makes the array: it is called only if that input is tracked.
+- a ``Part``: the cotangent of a basic slice of the input, the rest being zero.
+
+For a complex value z the cotangent is dL/dRe z + i dL/dIm z, so a holomorphic f gives g conj(f').
+
+The tape is a list of entries, one slot per recorded value, in the order of computation, so that the
+way back (``sweep``) is a loop from the last to the first. Entries hold pullbacks, pullbacks hold plain
+arrays, and nothing points back to a Tensor or the tape: there are no cycles. No state is global: every
+tape is independent of every other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from autodiff import backend, tree
+from autodiff.backend import SCALAR
+
+CONSTANT = -1  # in place of a slot: this input is not tracked
+
+
+class TapeError(RuntimeError):
+    """A Tensor was used outside the differentiation that it belongs to."""
+
+
+class Part(NamedTuple):
+    """The cotangent of ``x[key]`` for an ``x`` that is zero elsewhere; ``key`` is basic indexing."""
+
+    key: Any
+    cotangent: Any
+
+
+class Tape:
+    """Entries (op name, input slots, pullback, shape, dtype, values), one slot per recorded value.
+
+    An input slot is CONSTANT for what is not tracked. ``values`` is the number of values that the op
+    returned: it takes as many slots, the first of which has the pullback and the others values = 0.
+    """
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: list[Any] | None = []  # plain tuples, for speed; None once the sweep has begun
+
+    def leaf(self, value: Any) -> Tensor:
+        self.entries.append(("input", (), None, value.shape, value.dtype, 1))
+        return Tensor(value, len(self.entries) - 1, self)
+
+
+class Tensor:
+    """An array whose use is recorded. Operators and the functions of ``autodiff`` work on it."""
+
+    __slots__ = ("slot", "tape", "value")
+    __array_ufunc__ = None  # ndarray + Tensor asks Tensor.__radd__; np.exp(Tensor) is a TypeError
+
+    def __init__(self, value: Any, slot: int, tape: Tape) -> None:
+        self.value = value
+        self.slot = slot
+        self.tape = tape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.value.ndim
+
+    @property
+    def size(self) -> int:
+        return self.value.size
+
+    def __repr__(self) -> str:
+        return f"Tensor({describe(self.value)})"
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            "a Tensor is not a NumPy array: use the function of the same name in autodiff, "
+            "or stop_gradient(x) for its plain value"
+        )
+
+    __float__ = __int__ = __bool__ = __complex__ = __index__ = __array__
+
+
+def describe(x: Any) -> str:
+    """``float32 (3, 4)`` for an array, ``2.5`` for a number: how errors name an argument."""
+    shape = getattr(x, "shape", None)
+    return f"{x.dtype} {tuple(shape)}" if shape is not None else repr(x)[:40]
+
+
+def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., Any]:
+    """Turn ``rule(*arrays, **static) -> (value, pullback)`` into an op on arrays and Tensors.
+
+    With plain arrays alone the op records nothing and returns a plain array. A rule may return a
+    tuple of values; its pullback then gets a tuple with a cotangent for each of them.
+    """
+    name = rule.__name__
+    owner_of = backend._OWNERS.get
+
+    @functools.wraps(rule)
+    def op(*args: Any, **static: Any) -> Any:
+        tape, device, values, inputs = None, SCALAR, [], ()
+        for x in args:
+            if type(x) is Tensor:
+                if x.tape is not tape:
+                    if tape is not None or x.tape.entries is None:
+                        raise _foreign(name, x)
+                    tape = x.tape
+                inputs += (x.slot,)
+                x = x.value
+            else:
+                inputs += (CONSTANT,)
+            found = owner_of(type(x))
+            if found is not device and found is not SCALAR:
+                if found is None or device is not SCALAR:
+                    found = _same_device(name, device, x, len(values))
+                device = found
+            values.append(x)
+        try:
+            value, pullback = rule(*values, **static)
+        except (TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+            raise _explain(name, values, static, error) from None
+        if tape is None:
+            return value
+        entries = tape.entries
+        slot = len(entries)
+        if type(value) is tuple:
+            count = len(value)
+            for v in value:
+                entries.append((name, inputs, pullback, v.shape, v.dtype, count))
+                inputs, pullback, count = (), None, 0
+            return tuple(Tensor(v, slot + k, tape) for k, v in enumerate(value))
+        dtype = value.dtype
+        if dtype.kind not in "fc":
+            raise TypeError(f"{name}: the result has dtype {dtype}; expected a floating-point one")
+        entries.append((name, inputs, pullback, value.shape, dtype, 1))
+        return Tensor(value, slot, tape)
+
+    return op
+
+
+def _foreign(op: str, x: Tensor) -> TapeError:
+    if x.tape.entries is None:
+        return TapeError(
+            f"{op}: an input is a Tensor of a finished backward pass; return it as auxiliary output "
+            "of the loss, or take its value with stop_gradient"
+        )
+    return TapeError(
+        f"{op}: the inputs are Tensors of different tapes; each differentiation has its own, "
+        "and nested ones do not mix: take the value of the outer one with stop_gradient"
+    )
+
+
+def _same_device(op: str, device: backend.Backend, x: Any, position: int) -> backend.Backend:
+    try:
+        found = backend.owner(x)
+    except TypeError as error:
+        raise TypeError(f"{op}: argument {position}: {error}") from None
+    if found is SCALAR or found is device:
+        return device
+    if device is not SCALAR:
+        raise TypeError(
+            f"{op}: arrays on different devices: argument {position} is on {found.name}, those before "
+            f"it on {device.name}; move them with to_device or to_host"
+        )
+    return found
+
+
+def _explain(op: str, values: list[Any], static: dict[str, Any], error: Exception) -> Exception:
+    """The same error, naming the op and what it was given."""
+    given = [describe(v) for v in values] + [f"{k}={describe(v)}" for k, v in static.items()]
+    message = str(error).strip()
+    if isinstance(error, AttributeError):
+        if all(hasattr(v, "shape") for v in values):
+            return error  # not about what was given: a mistake in the rule
+        error, message = TypeError(), "expected arrays; a number, or None, cannot stand here"
+    elif "broadcast" in message:
+        message = "expected shapes that broadcast: axes, from the last, equal or 1"
+    kind = next(k for k in (IndexError, TypeError, ValueError, OverflowError) if isinstance(error, k))
+    return kind(f"{op}({', '.join(given)}): {message}")
+
+
+def stop_gradient(x: Any) -> Any:
+    """The plain value of a Tensor, or of all Tensors in a nested container: constant from here on."""
+    return tree.map_leaves(lambda leaf: leaf.value if type(leaf) is Tensor else leaf, x)

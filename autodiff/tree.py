@@ -1,0 +1,24 @@
+"""Nested containers of arrays: parameters are dicts of dicts of arrays, results are anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """``tree`` rebuilt with ``function`` applied to what is not a dict, list or tuple."""
+    if isinstance(tree, dict):
+        return {key: map_leaves(function, value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(map_leaves(function, value) for value in tree))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map_leaves(function, value) for value in tree)
+    return function(tree)
+
+
+def map_named_leaves(function: Callable[[str, Any], Any], tree: Any, name: str) -> Any:
+    """Nested dicts only: ``function(name, leaf)``, with names such as ``params['ffn']['W_in']``."""
+    if isinstance(tree, dict):
+        return {k: map_named_leaves(function, v, f"{name}[{k!r}]") for k, v in tree.items()}
+    return function(name, tree)
