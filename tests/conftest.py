@@ -1,0 +1,26 @@
+"""What all tests share: the devices they run on, and the counts printed at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests import standin, tally
+
+DEVICES = ("cpu", standin.DEVICE.name)
+
+
+@pytest.fixture(params=DEVICES)
+def device(request) -> str:
+    """Every test of an op runs on NumPy and on the strict stand-in for CuPy."""
+    return request.param
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20260)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    for line in tally.summary():
+        terminalreporter.write_line(line)

@@ -1,0 +1,19 @@
+"""Counts that the suite prints when it ends: how much was checked, and how close it came."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+gradient_checks: dict[str, list[float]] = defaultdict(list)  # op -> relative error of each check
+
+
+def summary() -> list[str]:
+    if not gradient_checks:
+        return []
+    total = sum(len(errors) for errors in gradient_checks.values())
+    fewest = min(gradient_checks, key=lambda op: len(gradient_checks[op]))
+    worst = max(gradient_checks, key=lambda op: max(gradient_checks[op]))
+    return [
+        f"gradient checks: {total} over {len(gradient_checks)} ops; fewest {len(gradient_checks[fewest])} ({fewest}); "
+        f"largest relative error {max(gradient_checks[worst]):.1e} ({worst})"
+    ]
