@@ -40,7 +40,8 @@ def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
             g = pullback = None
             if type(contributions) is not tuple:
                 contributions = (contributions,)
-            if len(contributions) != len(inputs) and any(c is not None for c in contributions[len(inputs) :]):
+            surplus = contributions[len(inputs) :]  # of optional arguments that were left out: None
+            if len(contributions) < len(inputs) or any(c is not None for c in surplus):
                 raise PullbackError(
                     f"the pullback of {op} returned {len(contributions)} cotangents for {len(inputs)} inputs"
                 )
@@ -59,6 +60,8 @@ def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
                         total = xp.zeros(shape, dtype)
                     elif not owned[source]:
                         total = total.copy()
+                    if not shape:
+                        total = xp.asarray(total)  # NumPy adds arrays without axes to immutable scalars
                     owned[source] = 1
                     total[c.key] += c.cotangent
                     cotangents[source] = total
@@ -99,12 +102,12 @@ def fit(c: Any, shape: tuple[int, ...], dtype: Any, op: str, position: int) -> A
         raise PullbackError(f"the pullback of {op} returned {describe(c)} for input {position}; expected an array")
     if given != shape:
         extra = len(given) - len(shape)
-        stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1 and given[extra + i] != 1)
         if extra < 0 or any(n not in (1, m) for n, m in zip(shape, given[extra:], strict=True)):
             raise PullbackError(
                 f"the pullback of {op} returned a cotangent of shape {given} for input {position} of "
                 f"shape {shape}; expected that shape or one that it broadcasts to"
             )
+        stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1 and given[extra + i] != 1)
         c = c.sum(axis=tuple(range(extra)) + stretched).reshape(shape)
     if c.dtype != dtype:
         if c.dtype.kind == "c" and dtype.kind == "f":

@@ -19,7 +19,42 @@ import scipy.special
 
 from autodiff import backend
 
-UFUNCS = ["absolute", "add", "conj", "cos", "divide", "equal", "exp", "expm1", "floor", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log1p", "logaddexp", "logical_and", "logical_not", "logical_or", "maximum", "minimum", "multiply", "negative", "not_equal", "power", "sign", "sin", "sqrt", "square", "subtract", "tanh"]
+UFUNCS = [
+    "absolute",
+    "add",
+    "conj",
+    "cos",
+    "divide",
+    "equal",
+    "exp",
+    "expm1",
+    "floor",
+    "greater",
+    "greater_equal",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "power",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "subtract",
+    "tanh",
+]
 SPECIAL_UFUNCS = ["erf", "expit", "ndtr"]
 ACCUMULATING = ("add", "multiply")
 

@@ -74,7 +74,7 @@ def test_gradient(row: Row, device: str):
     checks = 0
     for arrays, static in row.cases:
         args = [place(x, device) for x in arrays]
-        error = ad.check_gradients(lambda *a: call(row, *a, **static), *args, tolerance=row.tolerance)  # noqa: B023
+        error = ad.check_gradients(lambda *a: call(row, *a, **static), *args, tolerance=row.tolerance)
         if all(np.size(x) for x in arrays):
             tally.gradient_checks[row.name].append(error)
             checks += 1
@@ -144,7 +144,7 @@ def test_plain_arrays_record_nothing_and_stay_as_they_were(row: Row, device: str
         for y in value if isinstance(value, list) else [value]:
             assert not isinstance(y, ad.Tensor)
             assert device == "cpu" or isinstance(y, standin.DeviceArray)
-        value, pullback = ad.vjp(lambda *a: call(row, *a, **static), *args)  # noqa: B023
+        value, pullback = ad.vjp(lambda *a: call(row, *a, **static), *args)
         g = cotangents(value, np.random.default_rng(1), device)
         kept = [y.copy() for y in outputs(g)]
         pullback(g)
@@ -161,5 +161,5 @@ def test_no_synchronisation(row: Row):
         shapes = row.op(*args, **static)
         g = cotangents(tuple(shapes) if isinstance(shapes, list) else shapes, np.random.default_rng(1), "standin")
         with standin.no_synchronisation():
-            value, pullback = ad.vjp(lambda *a: call(row, *a, **static), *args)  # noqa: B023
+            _, pullback = ad.vjp(lambda *a: call(row, *a, **static), *args)
             pullback(g)
