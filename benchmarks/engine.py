@@ -7,6 +7,7 @@ disturbs none of them more than the other.
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 import time
 from collections.abc import Callable
@@ -138,6 +139,6 @@ def bench_mlp() -> None:
 
 
 if __name__ == "__main__":
-    print(f"NumPy {np.__version__}, autograd {autograd.__version__ if hasattr(autograd, '__version__') else ''}\n")
+    print(f"NumPy {np.__version__}, autograd {importlib.metadata.version('autograd')}\n")
     bench_ops()
     bench_mlp()

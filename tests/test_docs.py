@@ -1,0 +1,48 @@
+"""What the pages show is run, so that it stays true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+import autodiff as ad
+from tests import standin
+from tests.autodiff import table, test_ops
+
+ROOT = Path(__file__).parent.parent
+
+
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def test_the_readme_example_learns():
+    (block,) = python_blocks("README.md")
+    names: dict = {}
+    exec(block, names)
+    start = ad.value_and_grad(names["loss"])({"W": np.ones((3, 2)), "b": np.zeros(2)}, names["x"], names["y"])[0]
+    assert names["value"] < start
+
+
+def test_the_page_on_adding_an_op_is_true_and_short(device, monkeypatch):
+    """The op on the page, put where the page says, passes all that its row asks for."""
+    text = (ROOT / "docs" / "add-an-op.md").read_text()
+    assert len(text.splitlines()) < 40 and "add-an-op.md" in (ROOT / "README.md").read_text()
+    op_source, row_source = python_blocks("docs/add-an-op.md")
+    names = {"Array": object, "array_module": ad.array_module, "differentiable": ad.differentiable}
+    monkeypatch.setattr(standin.xp, "hypot", standin.Ufunc("hypot", np.hypot), raising=False)
+    exec(op_source, names)
+    monkeypatch.setattr(ad, "hypotenuse", names["hypotenuse"], raising=False)
+    (row,) = eval(f"[{row_source}]", vars(table))
+    for test in (
+        test_ops.test_value,
+        test_ops.test_layout_does_not_matter,
+        test_ops.test_float32_is_kept,
+        test_ops.test_plain_arrays_record_nothing_and_stay_as_they_were,
+    ):
+        test(row, device)
+    test_ops.test_no_synchronisation(row)
+    for arrays, static in row.cases:
+        ad.check_gradients(lambda *a: row.op(*a, **static), *arrays, tolerance=row.tolerance)
