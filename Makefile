@@ -2,10 +2,14 @@
 # make lint   format and lint, as CI does
 PYTHON ?= python3
 
-.PHONY: test lint format cuda-check bench-engine clean
+.PHONY: test test-long lint format cuda-check bench-engine clean
 
 test: .venv/installed
 	.venv/bin/python -m pytest
+
+# Long sequences and large sizes, too slow for every change.
+test-long: .venv/installed
+	.venv/bin/python -m pytest -m long
 
 lint: .venv/installed
 	.venv/bin/ruff format --check .

@@ -101,6 +101,9 @@ FFT_FUNCTIONS = {
     "irfft": "a, n=None, axis=-1, norm=None",
     "rfft": "a, n=None, axis=-1, norm=None",
 }
+STRIDE_FUNCTIONS = {
+    "sliding_window_view": "x, window_shape, axis=None, *, subok=False, writeable=False",
+}
 CONSTANTS = ["bool_", "complex64", "complex128", "float32", "float64", "inf", "int32", "int64", "nan", "newaxis", "pi"]
 
 synchronisations = 0
@@ -344,6 +347,11 @@ for _name, _parameters in FUNCTIONS.items():
 for _name in CONSTANTS:
     setattr(xp, _name, getattr(np, _name))
 xp.fft = SimpleNamespace(**{n: _function(n, p, getattr(np.fft, n)) for n, p in FFT_FUNCTIONS.items()})
+xp.lib = SimpleNamespace(
+    stride_tricks=SimpleNamespace(
+        **{n: _function(n, p, getattr(np.lib.stride_tricks, n)) for n, p in STRIDE_FUNCTIONS.items()}
+    )
+)
 xp.cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(synchronize=_synchronise))
 special = SimpleNamespace(**{n: Ufunc(n, getattr(scipy.special, n)) for n in SPECIAL_UFUNCS})
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 
 gradient_checks: dict[str, list[float]] = defaultdict(list)  # op -> relative error of each check
+scan_cases: set[tuple] = set()  # (case, form): recurrences compared with the loop
 
 
 def summary() -> list[str]:
+    lines = []
+    if scan_cases:
+        lines.append(f"recurrences: {len(scan_cases)} distinct cases compared with the loop, values and all gradients")
+    return lines + _gradient_summary()
+
+
+def _gradient_summary() -> list[str]:
     if not gradient_checks:
         return []
     total = sum(len(errors) for errors in gradient_checks.values())

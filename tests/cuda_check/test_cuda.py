@@ -75,7 +75,11 @@ def test_the_stand_in_has_only_what_cupy_has():
         assert isinstance(getattr(cupy, name), cupy.ufunc), name
     for name in standin.SPECIAL_UFUNCS:
         assert isinstance(getattr(cupyx.scipy.special, name), cupy.ufunc), name
-    for space, functions in ((cupy, standin.FUNCTIONS), (cupy.fft, standin.FFT_FUNCTIONS)):
+    for space, functions in (
+        (cupy, standin.FUNCTIONS),
+        (cupy.fft, standin.FFT_FUNCTIONS),
+        (cupy.lib.stride_tricks, standin.STRIDE_FUNCTIONS),
+    ):
         for name, parameters in functions.items():
             assert shape_of(inspect.signature(getattr(space, name))) == shape_of(standin._signature(parameters)), name
     for name in standin.CONSTANTS:

@@ -1,0 +1,41 @@
+"""The definition: one step after the other."""
+
+from __future__ import annotations
+
+from autodiff import array_module, differentiable
+from autodiff.backend import Array
+
+
+def step(a: Array, s: Array) -> Array:
+    """a_t from a_{t-1} (..., m) and s_t (..., 3): left, stay, right."""
+    left, stay, right = s[..., 0:1], s[..., 1:2], s[..., 2:3]
+    moved = a * stay
+    moved[..., :-1] += a[..., 1:] * left  # offset -1: cell i gets what was at i + 1
+    moved[..., -1:] += a[..., :1] * left
+    moved[..., 1:] += a[..., :-1] * right  # offset +1: cell i gets what was at i - 1
+    moved[..., :1] += a[..., -1:] * right
+    return moved
+
+
+@differentiable
+def conv_shift_sequential(s: Array, a0: Array):
+    xp = array_module(s, a0)
+    length = s.shape[1]
+    addresses = xp.empty((*s.shape[:-1], a0.shape[-1]), xp.result_type(s, a0))  # a_0 .. a_{T-1}
+    a = a0.astype(addresses.dtype)
+    for t in range(length):
+        addresses[:, t] = a
+        a = step(a, s[:, t])
+
+    def pullback(g):
+        g_addresses, carried = g  # carried: the cotangent of a_{t+1}
+        d_s = xp.empty_like(s)
+        for t in reversed(range(length)):
+            before = addresses[:, t]
+            for j in range(3):  # ds_t[j] = sum_i carried[i] a[i - j]
+                d_s[:, t, ..., j] = xp.sum(carried * xp.roll(before, j - 1, -1), axis=-1)
+            # a step back is a step with left and right exchanged
+            carried = step(carried, xp.flip(s[:, t], -1)) + g_addresses[:, t]
+        return d_s, carried
+
+    return (addresses, a), pullback

@@ -1,0 +1,70 @@
+"""Read and write heads over a tape: shifts and values in, reads out, in time segments with carried state.
+
+Addresses take T x m numbers for each head, the largest arrays there are; in segments only one segment's are alive, and
+the need for memory does not grow with T beyond inputs and reads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from autodiff import Tensor, array_module, concatenate
+from autodiff.backend import Array
+from pntm_np.scans.scan import conv_shift_scan, memory_scan
+
+SEGMENT = 1024
+
+
+class HeadState(NamedTuple):
+    read_address: Array  # (B, R, m)
+    write_address: Array  # (B, W, m)
+    memory: Array  # (B, W, m, n)
+
+
+def start_state(
+    xp: Any, batch: int, readers: int, writers: int, cells: int, width: int, dtype: Any = "float32"
+) -> HeadState:
+    """All heads on the first cell of an empty memory."""
+
+    def first_cell(heads: int) -> Any:
+        a = xp.zeros((batch, heads, cells), dtype)
+        a[..., 0] = 1
+        return a
+
+    return HeadState(first_cell(readers), first_cell(writers), xp.zeros((batch, writers, cells, width), dtype))
+
+
+def head_scan(
+    read_shifts: Array,
+    write_shifts: Array,
+    values: Array,
+    state: HeadState,
+    *,
+    form: str = "chunked",
+    segment: int = SEGMENT,
+) -> tuple[Array, HeadState]:
+    """Move the heads, write, read: read_shifts (B, T, R, 3), write_shifts (B, T, W, 3), values (B, T, W, n).
+
+    Returns the reads (B, T, R, W, n) and the state after the last step. ``segment`` is the number of steps whose
+    addresses exist at a time.
+    """
+    if segment < 1:
+        raise ValueError(f"head_scan: segment is {segment}; expected at least 1")
+    length = values.shape[1]
+    for name, shifts in (("read_shifts", read_shifts), ("write_shifts", write_shifts)):
+        if shifts.shape[1] != length:
+            raise ValueError(f"{name} has shape {shifts.shape}; expected {length} steps, as values {values.shape}")
+    parts, reads = [], None
+    for t in range(0, length, segment):
+        now = (slice(None), slice(t, t + segment))
+        q, read_address = conv_shift_scan(read_shifts[now], state.read_address, form=form)
+        w, write_address = conv_shift_scan(write_shifts[now], state.write_address, form=form)
+        part, memory = memory_scan(q, w, values[now], state.memory, form=form)
+        state = HeadState(read_address, write_address, memory)
+        if type(part) is Tensor:
+            parts.append(part)
+            continue
+        if reads is None:
+            reads = array_module(part).empty((part.shape[0], length, *part.shape[2:]), part.dtype)
+        reads[now] = part
+    return concatenate(*parts, axis=1) if parts else reads, state

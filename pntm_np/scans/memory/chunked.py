@@ -1,0 +1,242 @@
+"""Exact, by matrix products: gated linear attention with halving inside a chunk. Never T x m x n.
+
+Time is cut into chunks of C steps; between chunks only the memory M is carried. With keys k = the write address, decay
+d = 1 - k and queries q = the read address, step t reads from every earlier write s of its chunk
+    q_t . (k_s d_{s+1} .. d_t) v_s,
+and from its own write (q_t . k_t) v_t. A block of 2 b steps, split in the middle, has all pairs of s on the left and t
+on the right as one product of (q_t P_t) and (k_s Q_s), where P_t is the product of d from the middle to t and Q_s that
+from s to the middle. All factors are in [0, 1]: zeros and ones are exact, nothing overflows, and nothing divides.
+Blocks are halved down to single steps; going up, the products of two halves merge by multiplication. Step t also reads
+(q_t . product of d from the chunk's start) M, and M becomes (product of d over the chunk) M + sum_s (k_s . product of
+d after s) v_s.
+
+The way back recomputes a chunk from the memory at its start, and that from the one before every 16th.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from autodiff import array_module, differentiable
+from autodiff.backend import Array, on_host
+
+CHUNK = (
+    16  # for one pair of heads; with more, the work on pairs inside a chunk counts for more, and half of it is faster
+)
+KEPT = 16  # chunks between the memories that are kept for the way back
+BLOCK = 1 << 18  # numbers in the largest temporary: the batch is worked off in blocks that stay in the cache
+
+
+class Level(NamedTuple):
+    """Blocks of 2 b steps, each split in two. Products of decays within the halves, (B, W, N, b, m)."""
+
+    b: int
+    prefix: Any  # from the start of each half to a step, that step included; (B, W, C, m)
+    suffix: Any  # from a step, that step excluded, to the end of its half
+
+
+def halves(x: Any, b: int) -> tuple[Any, Any]:
+    """Left and right halves of the blocks of 2 b steps: (.., C, m) with C on axis -2 -> two (.., N, b, m)."""
+    x = x.reshape(*x.shape[:-2], -1, 2, b, x.shape[-1])
+    return x[..., 0, :, :], x[..., 1, :, :]
+
+
+def query_halves(q: Any, b: int) -> Any:
+    """The queries of right halves, with an axis for the write heads: (B, C, R, m) -> (B, 1, N, b, R, m)."""
+    batch, _, readers, cells = q.shape
+    return q.reshape(batch, -1, 2, b, readers, cells)[:, None, :, 1]
+
+
+def merged(level: Level) -> Level:
+    """The products of blocks twice as long."""
+    prefix, suffix = level.prefix.copy(), level.suffix.copy()
+    left, right = halves(prefix, level.b)
+    left_suffix, _ = halves(suffix, level.b)
+    left_suffix *= right[..., -1:, :]  # before it is multiplied: the product over the right half
+    right *= left[..., -1:, :]
+    return Level(2 * level.b, prefix, suffix)
+
+
+def merged_pullback(level: Level, d_prefix: Any, d_suffix: Any) -> None:
+    """Turns the cotangents of merged(level) into those of level, in place."""
+    b = level.b
+    left, right = halves(level.prefix, b)
+    left_suffix, _ = halves(level.suffix, b)
+    d_left, d_right = halves(d_prefix, b)
+    d_left_suffix, _ = halves(d_suffix, b)
+    d_over_left = (d_right * right).sum(axis=-2)
+    d_over_right = (d_left_suffix * left_suffix).sum(axis=-2)
+    d_right *= left[..., -1:, :]
+    d_left_suffix *= right[..., -1:, :]
+    d_left[..., -1, :] += d_over_left
+    d_right[..., -1, :] += d_over_right
+
+
+def levels_of(xp: Any, decay: Any) -> list[Level]:
+    """From single steps up to the whole chunk."""
+    found = [Level(1, decay, xp.ones_like(decay))]
+    while found[-1].b < decay.shape[-2]:
+        found.append(merged(found[-1]))
+    return found
+
+
+class Chunk(NamedTuple):
+    """One chunk of a block of the batch: q (B, C, R, m), k (B, W, C, m), v (B, W, C, n)."""
+
+    q: Any
+    k: Any
+    v: Any
+
+
+def rows(x: Any) -> Any:
+    """(.., b, R, k) -> (.., b R, k): steps and read heads are rows of one matrix."""
+    return x.reshape(*x.shape[:-3], -1, x.shape[-1])
+
+
+def transposed(x: Any) -> Any:
+    return x.swapaxes(-1, -2)
+
+
+def forward(xp: Any, chunk: Chunk, M: Any) -> tuple[Any, Any]:
+    """Reads (B, W, C, R, n) of a chunk and the memory after it."""
+    q, k, v = chunk
+    found = levels_of(xp, 1 - k)
+    whole = found.pop()
+    reads = rows(q[:, None] * whole.prefix[..., None, :]) @ M
+    reads = reads.reshape(*k.shape[:3], q.shape[2], v.shape[-1])
+    reads += own_scores(xp, q, k)[..., None] * v[..., None, :]
+    for level in found:
+        _, _, scores = level_scores(level, q, k)
+        left_values, _ = halves(v, level.b)
+        target = reads.reshape(*v.shape[:2], -1, 2, level.b, *reads.shape[3:])[:, :, :, 1]
+        target += (scores @ left_values).reshape(target.shape)
+    return reads, next_memory(chunk, whole, M)
+
+
+def next_memory(chunk: Chunk, whole: Level, M: Any) -> Any:
+    return whole.prefix[..., -1, :, None] * M + transposed(chunk.k * whole.suffix) @ chunk.v
+
+
+def own_scores(xp: Any, q: Any, k: Any) -> Any:
+    """q_t . k_t of every pair of heads: (B, W, C, R)."""
+    return (q[:, None] @ k[..., None])[..., 0]
+
+
+def level_scores(level: Level, q: Any, k: Any) -> tuple[Any, Any, Any]:
+    """(q_t P_t), (k_s Q_s) and their products, (B, W, N, b R, b)."""
+    _, right = halves(level.prefix, level.b)
+    left_keys, _ = halves(k, level.b)
+    left_suffix, _ = halves(level.suffix, level.b)
+    queries = rows(query_halves(q, level.b) * right[..., None, :])
+    keys = left_keys * left_suffix
+    return queries, keys, queries @ transposed(keys)
+
+
+def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any, Any, Any]:
+    """Cotangents of q, k, v and the memory before the chunk, given those of its reads and the memory after it."""
+    q, k, v = chunk
+    found = levels_of(xp, 1 - k)
+    whole = found.pop()
+
+    # reads from before the chunk
+    scaled = rows(q[:, None] * whole.prefix[..., None, :])
+    d_scaled = (rows(g) @ transposed(M)).reshape(*g.shape[:-1], M.shape[-2])  # B, W, C, R, m
+    d_q = (d_scaled * whole.prefix[..., None, :]).sum(axis=1)
+    d_prefix = (d_scaled * q[:, None]).sum(axis=3)
+    d_M = transposed(scaled) @ rows(g)
+
+    # the memory after it
+    d_prefix[..., -1, :] += (g_M * M).sum(axis=-1)
+    d_M += whole.prefix[..., -1, :, None] * g_M
+    d_kept = v @ transposed(g_M)  # of k times its suffix
+    d_k, d_suffix = d_kept * whole.suffix, d_kept * k
+    d_v = (k * whole.suffix) @ g_M
+
+    # each step's own write
+    d_own = (g @ v[..., None])[..., 0]  # B, W, C, R
+    d_v += (own_scores(xp, q, k)[..., None, :] @ g)[..., 0, :]
+    d_q += (d_own[..., None] * k[..., None, :]).sum(axis=1)
+    d_k += (d_own[..., None, :] @ q[:, None])[..., 0, :]
+
+    for level in reversed(found):
+        merged_pullback(level, d_prefix, d_suffix)
+        queries, keys, scores = level_scores(level, q, k)
+        _, right = halves(level.prefix, level.b)
+        left_keys, _ = halves(k, level.b)
+        left_suffix, _ = halves(level.suffix, level.b)
+        left_values, _ = halves(v, level.b)
+        g_right = rows(g.reshape(*v.shape[:2], -1, 2, level.b, *g.shape[3:])[:, :, :, 1])  # B, W, N, b R, n
+        d_scores = g_right @ transposed(left_values)
+        halves(d_v, level.b)[0][...] += transposed(scores) @ g_right
+        d_keys = transposed(d_scores) @ queries
+        halves(d_k, level.b)[0][...] += d_keys * left_suffix
+        halves(d_suffix, level.b)[0][...] += d_keys * left_keys
+        d_queries = (d_scores @ keys).reshape(*right.shape[:-1], q.shape[2], right.shape[-1])  # B, W, N, b, R, m
+        target = d_q.reshape(q.shape[0], -1, 2, level.b, *q.shape[2:])[:, :, 1]
+        target += (d_queries * right[..., None, :]).sum(axis=1)
+        halves(d_prefix, level.b)[1][...] += (d_queries * query_halves(q, level.b)).sum(axis=4)
+    d_k -= d_prefix  # d = 1 - k
+    return d_q, d_k, d_v, d_M
+
+
+@differentiable
+def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None = None):
+    xp = array_module(q, w, v, M0)
+    batch, length, readers, cells = q.shape
+    writers, width = v.shape[2:]
+    dtype = xp.result_type(q, w, v, M0)
+    chunk = chunk or (CHUNK if readers * writers == 1 else CHUNK // 2)
+    size = 1 << (min(chunk, length) - 1).bit_length()  # halving wants a power of two
+    starts = range(0, length, size)
+    reads = xp.empty((batch, length, readers, writers, width), dtype)
+    start = M0.astype(dtype)
+    last = xp.empty_like(start)
+
+    def blocks() -> Iterator[slice]:
+        """Parts of the batch whose temporaries stay in the cache; on a device the whole of it."""
+        count = max(1, BLOCK // (writers * readers * size * cells)) if on_host(q) else max(batch, 1)
+        return (slice(b, b + count) for b in range(0, batch, count))
+
+    def load(block: slice, t: int) -> Chunk:
+        """The chunk that starts at step t, heads before time; a short one is filled up with steps that do nothing."""
+        parts = [x[block, t : t + size].astype(dtype) for x in (q, w, v)]
+        if t + size > length:
+            parts = [xp.pad(x, ((0, 0), (0, t + size - length), (0, 0), (0, 0))) for x in parts]
+        return Chunk(parts[0], *(xp.ascontiguousarray(x.swapaxes(1, 2)) for x in parts[1:]))
+
+    kept = {}  # the memory before every KEPT-th chunk of a block of the batch
+    for block in blocks():
+        M = start[block]
+        for number, t in enumerate(starts):
+            if number % KEPT == 0:
+                kept[block.start, t] = M
+            found, M = forward(xp, load(block, t), M)
+            reads[block, t : t + size] = found[:, :, : length - t].transpose(0, 2, 3, 1, 4)
+        last[block] = M
+
+    def pullback(g):
+        g_reads, g_last = g
+        d_q, d_w, d_v = (xp.empty(x.shape, dtype) for x in (q, w, v))
+        d_M0 = xp.empty_like(last)
+        for block in blocks():
+            carried = g_last[block]
+            for first in reversed(range(0, len(starts), KEPT)):
+                run = starts[first : first + KEPT]
+                memories = [kept[block.start, run[0]]]
+                for t in run[:-1]:
+                    part = load(block, t)
+                    memories.append(next_memory(part, levels_of(xp, 1 - part.k)[-1], memories[-1]))
+                for t, M in zip(reversed(run), reversed(memories), strict=True):
+                    part, stop = load(block, t), min(t + size, length)
+                    g_part = xp.zeros((*part.v.shape[:3], readers, width), dtype)  # B, W, C, R, n
+                    g_part[:, :, : stop - t] = g_reads[block, t:stop].transpose(0, 3, 1, 2, 4)
+                    found = backward(xp, part, M, g_part, carried)
+                    d_q[block, t:stop] = found[0][:, : stop - t]
+                    d_w[block, t:stop] = found[1].swapaxes(1, 2)[:, : stop - t]
+                    d_v[block, t:stop] = found[2].swapaxes(1, 2)[:, : stop - t]
+                    carried = found[3]
+            d_M0[block] = carried
+        return d_q, d_w, d_v, d_M0
+
+    return (reads, last), pullback

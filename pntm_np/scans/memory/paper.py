@@ -1,0 +1,39 @@
+"""Algorithm 2: every cell by the log-space scan, the memory materialised for all steps: T x m x n numbers.
+
+The listing has decay and gain exchanged; the update rule decides: decay 1 - a, gain a. Write addresses are clamped to
+[EPS, 1 - EPS], so that no cell is ever quite left alone: one written once and then not for 65,536 steps loses several
+percent. Values must be > 0 and the start memory >= 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autodiff import array_module, differentiable
+from autodiff.backend import Array
+from pntm_np.scans.gated.paper import EPS, log_space_adjoint, log_space_scan
+
+
+@differentiable
+def memory_paper(q: Array, w: Array, v: Array, M0: Array):
+    xp = array_module(q, w, v, M0)
+    gate = xp.minimum(xp.maximum(w, EPS), 1 - EPS)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = xp.log(gate)[..., None] + xp.log(v)[..., None, :]  # B, T, W, m, n
+        decay = xp.broadcast_to(xp.log1p(-gate)[..., None], gain.shape)
+        memories, total = log_space_scan(decay, gain, xp.log(M0))
+    reads = (q[:, :, None] @ memories).swapaxes(2, 3)  # B, T, R, W, n
+
+    def pullback(g):
+        g_reads, g_last = g
+        g_reads = g_reads.swapaxes(2, 3)
+        g_memories = q.swapaxes(2, 3)[:, :, None] @ g_reads
+        g_memories[:, -1] += g_last
+        carried = log_space_adjoint(g_memories, total)
+        before = xp.concatenate([M0[:, None], memories[:, :-1]], axis=1)
+        d_q = xp.sum(g_reads @ memories.swapaxes(3, 4), axis=2)
+        d_w = xp.sum(carried * (v[..., None, :] - before), axis=-1) * (w == gate)
+        d_v = (gate[..., None, :] @ carried)[..., 0, :]
+        return d_q, d_w, d_v, (1 - gate[:, 0])[..., None] * carried[:, 0]
+
+    return (reads, memories[:, -1].copy()), pullback

@@ -1,0 +1,87 @@
+"""One function per recurrence: checks what it is given, then runs the form asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from autodiff.backend import Array
+from pntm_np.scans.conv_shift.chunked import conv_shift_chunked
+from pntm_np.scans.conv_shift.paper import conv_shift_paper
+from pntm_np.scans.conv_shift.sequential import conv_shift_sequential
+from pntm_np.scans.gated.chunked import gated_chunked
+from pntm_np.scans.gated.paper import gated_paper
+from pntm_np.scans.gated.sequential import gated_sequential
+from pntm_np.scans.memory.chunked import memory_chunked
+from pntm_np.scans.memory.paper import memory_paper
+from pntm_np.scans.memory.sequential import memory_sequential
+
+GATED = {"sequential": gated_sequential, "paper": gated_paper, "chunked": gated_chunked}
+CONV_SHIFT = {"sequential": conv_shift_sequential, "paper": conv_shift_paper, "chunked": conv_shift_chunked}
+MEMORY = {"sequential": memory_sequential, "paper": memory_paper, "chunked": memory_chunked}
+FORMS = tuple(GATED)
+
+
+def gated_scan(
+    z: Array, c: Array, h0: Array, *, form: str = "chunked", chunk: int | None = None
+) -> tuple[Array, Array]:
+    """h_t = (1 - z_t) h_{t-1} + z_t c_t: gates z and candidates c (B, T, ...), start h0 (B, ...).
+
+    Returns the states h_1 .. h_T (B, T, ...) and h_T (B, ...). ``chunk`` is the number of steps in a chunk of the
+    chunked form; about sqrt(T) by default.
+    """
+    _expect("z", z, len(z.shape) >= 2, "(B, T, ...)")
+    _expect("z", z, z.shape[1] >= 1, "(B, T, ...) with T >= 1")
+    _expect("c", c, c.shape == z.shape, f"{z.shape}, that of z")
+    _expect("h0", h0, h0.shape == z.shape[:1] + z.shape[2:], f"{z.shape[:1] + z.shape[2:]}, that of z without time")
+    return _run("gated_scan", GATED, form, chunk, z, c, h0)
+
+
+def conv_shift_scan(s: Array, a0: Array, *, form: str = "chunked", chunk: int | None = None) -> tuple[Array, Array]:
+    """Addresses moved by shifts s (B, T, ..., 3), strengths of left, stay, right, from a0 (B, ..., m).
+
+    Returns a_0 .. a_{T-1} (B, T, ..., m), the addresses *before* each step's shift, with which P-NTM reads and
+    writes, and a_T (B, ..., m). ``chunk`` is the number of steps in a chunk of the chunked form.
+    """
+    _expect("s", s, len(s.shape) >= 3 and s.shape[-1] == 3, "(B, T, ..., 3): left, stay, right")
+    _expect("s", s, s.shape[1] >= 1, "(B, T, ..., 3) with T >= 1")
+    heads = s.shape[:1] + s.shape[2:-1]
+    expected = f"({', '.join(map(str, heads))}, m) with m >= 1, for s of shape {s.shape}"
+    _expect("a0", a0, len(a0.shape) >= 1 and a0.shape[:-1] == heads and a0.shape[-1] >= 1, expected)
+    return _run("conv_shift_scan", CONV_SHIFT, form, chunk, s, a0)
+
+
+def memory_scan(
+    q: Array, w: Array, v: Array, M0: Array, *, form: str = "chunked", chunk: int | None = None
+) -> tuple[Array, Array]:
+    """M_t = (1 - w_t) M_{t-1} + w_t v_t in every cell, then r_t = q_t M_t, for every pair of heads.
+
+    q (B, T, R, m) read addresses, w (B, T, W, m) write addresses, v (B, T, W, n) values, M0 (B, W, m, n).
+    Returns the reads (B, T, R, W, n) and M_T (B, W, m, n). ``chunk`` is the number of steps in a chunk of the chunked
+    form, rounded up to a power of two.
+    """
+    _expect("q", q, len(q.shape) == 4 and q.shape[1] >= 1 and q.shape[3] >= 1, "(B, T, R, m) with T, m >= 1")
+    batch, length, _, cells = q.shape
+    expected = f"({batch}, {length}, W, {cells}), for q of shape {q.shape}"
+    _expect("w", w, len(w.shape) == 4 and (*w.shape[:2], w.shape[3]) == (batch, length, cells), expected)
+    writers = w.shape[2]
+    expected = f"({batch}, {length}, {writers}, n), for w of shape {w.shape}"
+    _expect("v", v, len(v.shape) == 4 and v.shape[:3] == (batch, length, writers), expected)
+    expected = (batch, writers, cells, v.shape[3])
+    _expect("M0", M0, M0.shape == expected, f"{expected}")
+    return _run("memory_scan", MEMORY, form, chunk, q, w, v, M0)
+
+
+def _expect(name: str, x: Any, holds: bool, expected: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; expected {expected}")
+
+
+def _run(name: str, forms: dict[str, Callable], form: str, chunk: int | None, *arrays: Array) -> tuple[Array, Array]:
+    if form not in forms:
+        raise ValueError(f"{name}: form is {form!r}; expected one of {', '.join(forms)}")
+    if chunk is None:
+        return forms[form](*arrays)
+    if chunk < 1:
+        raise ValueError(f"{name}: chunk is {chunk}; expected at least 1")
+    return forms[form](*arrays, chunk=chunk) if form == "chunked" else forms[form](*arrays)

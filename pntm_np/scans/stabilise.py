@@ -1,0 +1,31 @@
+"""Shifts below a threshold become exactly 0 at inference, so that a head does not blur over long sequences."""
+
+from __future__ import annotations
+
+from autodiff import array_module, differentiable
+from autodiff.backend import Array
+
+
+@differentiable
+def stabilise(s: Array, *, tau: float):
+    """Strengths below ``tau`` to 0, the others divided by their sum: s (..., 3).
+
+    That equals the paper's softmax over the offsets that remain. If none remains, which needs tau > 1/3, those equal to
+    the largest do. The choice of what remains counts as constant in the gradient.
+    """
+    if s.ndim == 0 or s.shape[-1] != 3:
+        raise ValueError(f"s has shape {s.shape}; expected (..., 3): left, stay, right")
+    if not 0 <= tau <= 1:
+        raise ValueError(f"tau is {tau}; expected a number from 0 to 1")
+    xp = array_module(s)
+    largest = xp.max(s, axis=-1, keepdims=True)
+    remains = (s >= tau) | ((s == largest) & (largest < tau)) | (s != s)  # NaN remains NaN
+    kept = xp.where(remains, s, 0.0)
+    total = xp.sum(kept, axis=-1, keepdims=True)
+    y = kept / total
+
+    def pullback(g):
+        inner = xp.sum(g * y, axis=-1, keepdims=True)
+        return xp.where(remains, (g - inner) / total, 0.0)
+
+    return y, pullback
