@@ -2,7 +2,7 @@
 # make lint   format and lint, as CI does
 PYTHON ?= python3
 
-.PHONY: test test-long lint format cuda-check bench-engine clean
+.PHONY: test test-long lint format cuda-check bench-engine bench-scans clean
 
 test: .venv/installed
 	.venv/bin/python -m pytest
@@ -26,6 +26,10 @@ cuda-check: .venv-cuda/installed
 # The cost of the tape, beside HIPS autograd and beside NumPy by hand.
 bench-engine: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/engine.py
+
+# Every form of the recurrences, from 64 to 65,536 steps; takes some minutes.
+bench-scans: .venv/installed
+	.venv/bin/python benchmarks/scans.py
 
 clean:
 	rm -rf .venv .venv-cuda .venv-bench build *.egg-info .pytest_cache .ruff_cache .hypothesis

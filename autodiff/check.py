@@ -36,8 +36,8 @@ def check_gradients(
 
     ``args`` are float64 or complex128 arrays, on any device; integer and boolean arrays, numbers and None
     are held constant. The function returns one array or a tuple of them and must be smooth within two
-    ``step`` around ``args``. The error in an input is the largest deviation over the largest magnitude in
-    its Jacobian, not counting what rounding in the value can amount to (a few 1e-13 of it).
+    ``step`` around ``args``. The error is the largest deviation in the slopes of one output over the largest of these
+    slopes, not counting what rounding in that output can amount to (a few 1e-13 of it).
     Raises ``GradientMismatch`` beyond ``tolerance``.
     """
     rng = np.random.default_rng(0) if rng is None else rng
@@ -93,8 +93,8 @@ def _check_input(
 
     numeric = np.stack([difference(d) for d in along]) @ weights.T  # direction, weight
     analytic = along @ np.stack([pull(w)[i] for w in weights]).T
-    rounding = 4 * np.finfo(float).eps / step * np.abs(np.abs(base) @ np.abs(weights).T).max()
-    scale = max(np.abs(numeric).max(), np.abs(analytic).max(), np.finfo(float).tiny)
+    rounding = 4 * np.finfo(float).eps / step * (np.abs(base) @ np.abs(weights).T)  # of each output
+    scale = np.maximum(np.abs(numeric), np.abs(analytic)).max(axis=0, initial=np.finfo(float).tiny)
     error = np.maximum(np.abs(analytic - numeric) - rounding, 0) / scale
     error[~np.isfinite(error)] = np.inf
     worst = np.unravel_index(np.argmax(error), error.shape)

@@ -12,20 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from autodiff import expect
 from autodiff.backend import Array, array_module
-from autodiff.reduce import _axes
 from autodiff.tape import differentiable
 
 
 def _along(axis: int, start: int | None, stop: int | None) -> tuple[Any, ...]:
     """The key of ``x[..., start:stop, ...]`` on that axis."""
     return (slice(None),) * axis + (slice(start, stop),)
-
-
-def _one_axis(x: Any, axis: int) -> int:
-    if not isinstance(axis, int):
-        raise TypeError(f"axis {axis!r}: expected one axis, an integer")
-    return _axes(x, axis)[0]
 
 
 def _recur_backwards(g: Any, w: Any, axis: int) -> Any:
@@ -44,15 +38,16 @@ def _recur_backwards(g: Any, w: Any, axis: int) -> Any:
 @differentiable
 def cumsum(x: Array, *, axis: int):
     xp = array_module(x)
-    axis = _one_axis(x, axis)
+    axis = expect.one_axis(x, axis)
     return xp.cumsum(x, axis=axis), lambda g: xp.flip(xp.cumsum(xp.flip(g, axis), axis=axis), axis)
 
 
 @differentiable
 def cumprod(x: Array, *, axis: int):
     """Running product; the gradient is exact for zeros, for it multiplies and never divides."""
+    expect.real(x)
     xp = array_module(x)
-    axis = _one_axis(x, axis)
+    axis = expect.one_axis(x, axis)
     y = xp.cumprod(x, axis=axis)
 
     def pullback(g):
@@ -69,7 +64,7 @@ def cumprod(x: Array, *, axis: int):
 def logcumsumexp(x: Array, *, axis: int):
     """log of the running sum of exp(x), without overflow; -inf is an exact zero in the sum."""
     xp = array_module(x)
-    axis = _one_axis(x, axis)
+    axis = expect.one_axis(x, axis)
     if x.dtype.kind != "f":
         raise TypeError("expected a real floating-point array")
     y = x.copy()

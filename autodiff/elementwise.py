@@ -7,9 +7,9 @@ at a tie); clip passes the cotangent on at its bounds.
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
+from autodiff import expect
 from autodiff.backend import Array, array_module, special_module
 from autodiff.tape import differentiable
 
@@ -43,9 +43,7 @@ def negative(x: Array):
 @differentiable
 def power(x: Array, *, exponent: float):
     """x ** exponent for a constant real exponent."""
-    if not isinstance(exponent, numbers.Real):
-        raise TypeError("expected a real number as exponent; for an array use exp(exponent * log(x))")
-    exponent = exponent if isinstance(exponent, int) else float(exponent)  # a plain number keeps float32
+    exponent = expect.number("exponent", exponent)  # for an array, exp(exponent * log(x))
     if exponent == 0:
         return x**0, lambda g: None
     return x**exponent, lambda g: g * (exponent * x ** (exponent - 1)).conjugate()
@@ -65,6 +63,7 @@ def log(x: Array):
 @differentiable
 def log1p(x: Array):
     """log(1 + x), accurate near x = 0."""
+    expect.real(x)
     return array_module(x).log1p(x), lambda g: g / (1 + x)
 
 
@@ -76,6 +75,7 @@ def sqrt(x: Array):
 
 @differentiable
 def tanh(x: Array):
+    expect.real(x)
     y = array_module(x).tanh(x)
     return y, lambda g: g * (1 - y * y)
 
@@ -83,6 +83,7 @@ def tanh(x: Array):
 @differentiable
 def sigmoid(x: Array):
     """1 / (1 + exp(-x)), without overflow."""
+    expect.real(x)
     y = special_module(x).expit(x)
     return y, lambda g: g * (y * (1 - y))
 
@@ -90,6 +91,7 @@ def sigmoid(x: Array):
 @differentiable
 def softplus(x: Array):
     """log(1 + exp(x)), without overflow."""
+    expect.real(x)
     xp = array_module(x)
     y = xp.maximum(x, 0) + xp.log1p(xp.exp(-abs(x)))
     return y, lambda g: g * special_module(x).expit(x)
@@ -98,6 +100,7 @@ def softplus(x: Array):
 @differentiable
 def gelu(x: Array):
     """x Phi(x) with the exact normal distribution function Phi, not its tanh approximation."""
+    expect.real(x)
     phi = special_module(x).ndtr(x)
 
     def pullback(g):
@@ -121,8 +124,8 @@ def minimum(x: Array, y: Array):
 def _to_the_chosen(g: Any, first: Any, tie: Any) -> tuple[Any, Any]:
     """The cotangent to the argument that was chosen, half to each at a tie."""
     where = array_module(g).where
-    to_first = where(tie, 0.5 * g, where(first, g, 0.0))
-    return to_first, lambda: g - to_first
+    shared = where(tie, 0.5 * g, 0.0)
+    return lambda: where(first, g, shared), lambda: where(first | tie, shared, g)
 
 
 @differentiable
@@ -141,7 +144,9 @@ def where(condition: Array, x: Array, y: Array):
 @differentiable
 def clip(x: Array, *, low: float | None = None, high: float | None = None):
     """x limited to [low, high]; None leaves that side open. At a bound the slope is 1."""
+    expect.real(x)
     xp = array_module(x)
+    low, high = (None if b is None else expect.number(n, b) for n, b in (("low", low), ("high", high)))
     if low is None and high is None:
         raise ValueError("expected low, high or both")
     if low is not None and high is not None and not low <= high:
@@ -151,7 +156,7 @@ def clip(x: Array, *, low: float | None = None, high: float | None = None):
         y = xp.maximum(y, low)
     if high is not None:
         y = xp.minimum(y, high)
-    return y, lambda g: g * (x == y)
+    return y, lambda g: xp.where(x == y, g, 0.0)
 
 
 @differentiable
@@ -175,7 +180,7 @@ def real(z: Array):
 def imag(z: Array):
     """The imaginary part of a complex array."""
     _expect_complex(z)
-    return z.imag.copy(), lambda g: _from_parts(0.0 * g, g)
+    return z.imag.copy(), lambda g: _from_parts(array_module(g).zeros_like(g), g)
 
 
 @differentiable

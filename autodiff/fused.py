@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autodiff import expect
 from autodiff.backend import Array, array_module, on_host
 from autodiff.tape import differentiable
 
@@ -14,7 +15,8 @@ def layer_norm(x: Array, scale: Array, bias: Array, *, eps: float = 1e-5):
     xp = array_module(x, scale, bias)
     if x.ndim == 0 or scale.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
         raise ValueError("expected scale and bias of the length of x's last axis")
-    n = x.shape[-1]
+    expect.real(x, scale, bias)
+    n, eps = x.shape[-1], expect.number("eps", eps)
     if n == 0:
         raise ValueError("expected at least one element on the last axis")
     normal = x - xp.mean(x, axis=-1, keepdims=True)
@@ -49,6 +51,7 @@ def softmax_cross_entropy(logits: Array, targets: Array, mask: Array | None = No
     xp = array_module(logits, targets, mask)
     if logits.ndim == 0 or targets.shape != logits.shape[:-1]:
         raise ValueError("expected targets of the shape of logits without its last axis")
+    expect.real(logits)
     if targets.dtype.kind not in "iu":
         raise TypeError("expected integers as targets")
     if mask is None:
@@ -58,8 +61,10 @@ def softmax_cross_entropy(logits: Array, targets: Array, mask: Array | None = No
     if total is None:
         count = xp.sum(mask, dtype=logits.dtype)
         total = xp.maximum(count, 1)
-    elif not total > 0:
-        raise ValueError(f"total is {total}; expected a positive number")
+    else:
+        total = expect.number("total", total)
+        if not total > 0:
+            raise ValueError(f"total is {total}; expected a positive number")
     mask = mask[..., None]
     chosen = xp.arange(logits.shape[-1]) == targets[..., None]  # one-hot
     if on_host(targets) and not xp.all(chosen.any(axis=-1, keepdims=True) | ~mask):

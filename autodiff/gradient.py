@@ -19,6 +19,8 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     ``args`` are arrays; integer ones are constants and get None. The value is one array or a tuple
     of arrays. The pullback can be called once: it frees what it uses.
     """
+    if any(type(x) is Tensor for x in args):
+        raise TapeError("vjp: an argument is a Tensor of another tape; nested differentiation is not supported")
     tape = Tape()
     xp = backend.array_module(*args)
     tracked = [i for i, x in enumerate(args) if getattr(x, "dtype", np.dtype(int)).kind in "fc"]
@@ -34,13 +36,12 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
         if tape.entries is None:
             raise TapeError("vjp: this pullback has already run; call vjp again for another cotangent")
         given = cotangent if type(output) is tuple else (cotangent,)
-        if len(given) != len(outputs):
-            raise ValueError(f"vjp: {len(given)} cotangents given; expected one for each of {len(outputs)} values")
+        if type(given) is not tuple or len(given) != len(outputs):
+            raise ValueError(f"vjp: expected a tuple of {len(outputs)} cotangents, one for each value")
         seeds: dict[int, Any] = {}
         for k, (slot, y, g) in enumerate(zip(slots, outputs, given, strict=True)):
             y = stop_gradient(y)
-            if getattr(g, "shape", None) != y.shape:
-                raise ValueError(f"vjp: the cotangent of value {k} is {describe(g)}; expected shape {y.shape}")
+            _check_cotangent(k, y, g)
             if slot != CONSTANT:
                 g = fit(g, y.shape, y.dtype, "vjp", k)
                 seeds[slot] = seeds[slot] + g if slot in seeds else g
@@ -71,6 +72,9 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
 
         tracked = tree.map_named_leaves(track, params, "params")
         leaves = len(names)
+        places = iter(range(leaves))  # what the loss does to its dicts has no influence on the gradient's
+        structure = tree.map_named_leaves(lambda name, leaf: next(places), params, "params")
+        xp = backend.array_module(*_plain_leaves(params))
         value, aux = loss(tracked, *args, **kwargs), None
         if has_aux:
             if type(value) is not tuple or len(value) != 2:
@@ -82,14 +86,23 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
             raise ValueError(
                 f"value_and_grad: the loss is {describe(value)}; expected a real scalar: reduce it with sum or mean"
             )
-        xp = backend.array_module(value, *_plain_leaves(params))
+        if value.base is not None or 0 <= slot < leaves:
+            value = value.copy()  # not a window on a parameter, which the caller is about to change
         seeds = {} if slot == CONSTANT else {slot: xp.ones((), value.dtype)}
         with np.errstate(all="ignore"):  # infinite slopes at the edge of a domain are results, not news
-            gradients = iter(sweep(tape, seeds, leaves, xp))
-        gradient = tree.map_named_leaves(lambda name, leaf: next(gradients), params, "params")
+            gradients = sweep(tape, seeds, leaves, xp)
+        gradient = tree.map_named_leaves(lambda name, place: gradients[place], structure, "params")
         return ((value, aux) if has_aux else value), gradient
 
     return with_gradient
+
+
+def _check_cotangent(k: int, y: Any, g: Any) -> None:
+    if type(g) is Tensor or getattr(g, "shape", None) != y.shape:
+        raise ValueError(f"vjp: the cotangent of value {k} is {describe(g)}; expected an array of shape {y.shape}")
+    if g.dtype.kind not in ("fc" if y.dtype.kind == "c" else "f"):
+        raise TypeError(f"vjp: the cotangent of value {k} is {describe(g)}; expected one that fits {y.dtype}")
+    backend.array_module(y, g)
 
 
 def _slot_of(y: Any, tape: Tape, caller: str) -> int:

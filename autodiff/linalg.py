@@ -58,6 +58,8 @@ def _flat_matmul(x: Any, y: Any) -> tuple[Any, Any]:
 @differentiable
 def einsum(*arrays: Array, subscripts: str):
     """Sum of products, as numpy.einsum: explicit ``->``, letters only, none twice in one term."""
+    if not isinstance(subscripts, str):
+        raise TypeError("expected a text such as 'ij,jk->ik' as subscripts")
     terms, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = terms.split(",")
     sizes: dict[str, int] = {}

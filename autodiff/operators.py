@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autodiff import elementwise, linalg, shape
-from autodiff.tape import Tensor, stop_gradient
+from autodiff.tape import Tensor, explain, stop_gradient
 
 
 def _reflected(op):
@@ -27,7 +27,15 @@ Tensor.__getitem__ = lambda self, key: shape.index(self, key=key)
 
 def _compare(op):
     """Comparisons are constant almost everywhere: a plain boolean array, as ``where`` takes it."""
-    return lambda self, other: op(self.value, stop_gradient(other))
+
+    def compare(self: Tensor, other: Any) -> Any:
+        other = stop_gradient(other)
+        try:
+            return op(self.value, other)
+        except (TypeError, ValueError) as error:
+            raise explain(op.__name__, [self.value, other], {}, error) from None
+
+    return compare
 
 
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):

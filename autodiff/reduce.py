@@ -7,24 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from autodiff import expect
 from autodiff.backend import Array, array_module
+from autodiff.expect import Axis
 from autodiff.tape import differentiable
-
-Axis = int | tuple[int, ...] | None
-
-
-def _axes(x: Any, axis: Axis) -> tuple[int, ...]:
-    """The reduced axes, counted from 0; an axis that x does not have is an error that says so."""
-    if axis is None:
-        return tuple(range(x.ndim))
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    for a in axes:
-        if not -x.ndim <= a < x.ndim:
-            raise ValueError(f"axis {a} is out of range; expected -{x.ndim} to {x.ndim - 1}")
-    axes = tuple(a % x.ndim for a in axes)
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"axis {axis} names an axis twice")
-    return axes
 
 
 def _kept(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -35,7 +21,7 @@ def _kept(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
 @differentiable
 def sum(x: Array, *, axis: Axis = None, keepdims: bool = False):
     xp = array_module(x)
-    axes = _axes(x, axis)
+    axes = expect.axes(x, axis)
     kept, shape = _kept(x, axes), x.shape  # not x: the gradient needs its shape alone
     return xp.sum(x, axis=axes, keepdims=keepdims), lambda g: xp.broadcast_to(g.reshape(kept), shape)
 
@@ -43,7 +29,7 @@ def sum(x: Array, *, axis: Axis = None, keepdims: bool = False):
 @differentiable
 def mean(x: Array, *, axis: Axis = None, keepdims: bool = False):
     xp = array_module(x)
-    axes = _axes(x, axis)
+    axes = expect.axes(x, axis)
     kept, shape = _kept(x, axes), x.shape
     count = math.prod(shape[a] for a in axes)
     if count == 0:
@@ -55,8 +41,9 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False):
 @differentiable
 def max(x: Array, *, axis: Axis = None, keepdims: bool = False):
     """The largest element; where several are equally large they share the cotangent."""
+    expect.real(x)
     xp = array_module(x)
-    axes = _axes(x, axis)
+    axes = expect.axes(x, axis)
     if math.prod(x.shape[a] for a in axes) == 0:
         raise ValueError("the maximum of no elements is undefined; expected at least one along the axis")
     kept = _kept(x, axes)
@@ -64,7 +51,8 @@ def max(x: Array, *, axis: Axis = None, keepdims: bool = False):
 
     def pullback(g):
         largest = x == y
-        return largest * (g.reshape(kept) / xp.sum(largest, axis=axes, keepdims=True, dtype=y.dtype))
+        share = g.reshape(kept) / xp.sum(largest, axis=axes, keepdims=True, dtype=y.dtype)
+        return xp.where(largest, share, 0.0)
 
     return y if keepdims else _drop(y, axes), pullback
 
@@ -84,8 +72,9 @@ def _finite_max(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
 @differentiable
 def logsumexp(x: Array, *, axis: Axis = None, keepdims: bool = False):
     """log of the sum of exp(x), without overflow; -inf, and a zero gradient, where all are -inf."""
+    expect.real(x)
     xp = array_module(x)
-    axes = _axes(x, axis)
+    axes = expect.axes(x, axis)
     kept = _kept(x, axes)
     top = _finite_max(xp, x, axes)
     with np.errstate(divide="ignore", over="ignore"):  # log(0) = -inf is the right value here
@@ -99,8 +88,9 @@ def logsumexp(x: Array, *, axis: Axis = None, keepdims: bool = False):
 
 @differentiable
 def softmax(x: Array, *, axis: int = -1):
+    expect.real(x)
     xp = array_module(x)
-    axes = _axes(x, axis)
+    axes = expect.axes(x, axis)
     y = xp.exp(x - _finite_max(xp, x, axes))
     y /= xp.sum(y, axis=axes, keepdims=True)
     return y, lambda g: y * (g - xp.sum(g * y, axis=axes, keepdims=True))
@@ -108,8 +98,9 @@ def softmax(x: Array, *, axis: int = -1):
 
 @differentiable
 def log_softmax(x: Array, *, axis: int = -1):
+    expect.real(x)
     xp = array_module(x)
-    axes = _axes(x, axis)
+    axes = expect.axes(x, axis)
     y = x - _finite_max(xp, x, axes)
     with np.errstate(divide="ignore"):  # the empty sum of an empty axis
         y -= xp.log(xp.sum(xp.exp(y), axis=axes, keepdims=True))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from autodiff import expect
 from autodiff.backend import Array, array_module
-from autodiff.reduce import _axes
-from autodiff.tape import Part, differentiable
+from autodiff.tape import Part, differentiable, explain
 
 
 @differentiable
@@ -19,7 +21,7 @@ def reshape(x: Array, *, shape: tuple[int, ...]):
 @differentiable
 def transpose(x: Array, *, axes: tuple[int, ...] | None = None):
     """Axes in the given order; reversed without one."""
-    axes = tuple(range(x.ndim))[::-1] if axes is None else _axes(x, axes)
+    axes = tuple(range(x.ndim))[::-1] if axes is None else expect.axes(x, axes)
     if len(axes) != x.ndim:
         raise ValueError(f"expected {x.ndim} axes")
     back = tuple(axes.index(i) for i in range(x.ndim))
@@ -28,7 +30,7 @@ def transpose(x: Array, *, axes: tuple[int, ...] | None = None):
 
 @differentiable
 def swapaxes(x: Array, *, first: int, second: int):
-    _axes(x, (first,)), _axes(x, (second,))
+    first, second = expect.one_axis(x, first), expect.one_axis(x, second)
     return x.swapaxes(first, second), lambda g: g.swapaxes(first, second)
 
 
@@ -43,7 +45,7 @@ def concatenate(*arrays: Array, axis: int = 0):
     if not arrays:
         raise ValueError("expected at least one array")
     first = arrays[0]
-    (at,) = _axes(first, (axis,))
+    at = expect.one_axis(first, axis)
     for x in arrays:
         if x.ndim != first.ndim or x.shape[:at] + x.shape[at + 1 :] != first.shape[:at] + first.shape[at + 1 :]:
             raise ValueError(f"expected shapes that agree on all axes but axis {axis}")
@@ -66,18 +68,19 @@ def stack(*arrays: Array, axis: int = 0):
         raise ValueError("expected one or more arrays of the same shape")
     xp = array_module(*arrays)
     y = xp.stack(arrays, axis=axis)
-    (at,) = _axes(y, (axis,))
-    return y, lambda g: tuple(g[(slice(None),) * at + (k,)] for k in range(len(arrays)))
+    at = expect.one_axis(y, axis)
+    count = len(arrays)  # not the arrays: the gradient does not need them
+    return y, lambda g: tuple(g[(slice(None),) * at + (k,)] for k in range(count))
 
 
-def split(x: Any, *, sections: int, axis: int = 0) -> list[Any]:
+def split(x: Array, *, sections: int, axis: int = 0) -> list[Array]:
     """``x`` cut into equal parts along an axis; the undoing of concatenate."""
     try:
-        (at,) = _axes(x, (axis,))
-    except ValueError as error:
-        raise ValueError(f"split(shape {x.shape}): {error}") from None
-    if sections < 1 or x.shape[at] % sections:
-        raise ValueError(f"split(shape {x.shape}): axis {axis} cannot be cut into {sections} equal parts")
+        at, sections = expect.one_axis(x, axis), expect.integer("sections", sections)
+        if sections < 1 or x.shape[at] % sections:
+            raise ValueError(f"axis {axis} cannot be cut into {sections} equal parts")
+    except (AttributeError, TypeError, ValueError) as error:
+        raise explain("split", [x], {"sections": sections, "axis": axis}, error) from None
     size = x.shape[at] // sections
     return [index(x, key=(slice(None),) * at + (slice(k * size, (k + 1) * size),)) for k in range(sections)]
 
@@ -85,8 +88,10 @@ def split(x: Any, *, sections: int, axis: int = 0) -> list[Any]:
 @differentiable
 def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float = 0.0):
     """x with ``(before, after)`` elements of ``value`` added on each axis."""
-    if len(widths) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in widths):
-        raise ValueError(f"expected widths as {x.ndim} pairs (before, after), none negative")
+    if not isinstance(widths, (tuple, list)) or len(widths) != x.ndim:
+        raise ValueError(f"expected widths as {x.ndim} pairs (before, after)")
+    if any(len(w) != 2 or min(w) < 0 for w in widths):
+        raise ValueError("expected every width to be a pair (before, after), not negative")
     inside = tuple(slice(before, before + n) for (before, _), n in zip(widths, x.shape, strict=True))
     y = array_module(x).pad(x, widths, mode="constant", constant_values=value)
     return y, lambda g: g[inside]
@@ -94,7 +99,7 @@ def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float = 0.0):
 
 @differentiable
 def flip(x: Array, *, axis: int):
-    _axes(x, (axis,))
+    axis = expect.one_axis(x, axis)
     xp = array_module(x)
     return xp.flip(x, axis), lambda g: xp.flip(g, axis)
 
@@ -102,7 +107,7 @@ def flip(x: Array, *, axis: int):
 @differentiable
 def roll(x: Array, *, shift: int, axis: int):
     """x moved cyclically: what was at i is now at i + shift."""
-    _axes(x, (axis,))
+    axis, shift = expect.one_axis(x, axis), expect.integer("shift", shift)
     xp = array_module(x)
     return xp.roll(x, shift, axis), lambda g: xp.roll(g, -shift, axis)
 
@@ -111,7 +116,7 @@ def roll(x: Array, *, shift: int, axis: int):
 def index(x: Array, *, key: Any):
     """``x[key]`` for slices, integers, ... and None; for an array of indices use ``take``."""
     for k in key if isinstance(key, tuple) else (key,):
-        if not (k is None or k is ... or isinstance(k, (int, slice))) or isinstance(k, bool):
+        if not (k is None or k is ... or isinstance(k, (int, np.integer, slice))) or isinstance(k, bool):
             raise TypeError(f"{type(k).__name__} in the key; expected slices and integers (for arrays use take)")
     return x[key], lambda g: Part(key, g)
 
@@ -121,11 +126,12 @@ def take(x: Array, indices: Array, *, axis: int = 0):
     """Rows of x, or of another axis, by an array of integers; a row may be taken many times.
 
     The gradient sums over equal indices by a matrix product with their one-hot rows, whose order of
-    summation is fixed: the same bits every time, where atomic additions would not give them.
+    summation is fixed: the same bits every time, where atomic additions would not give them. (An infinite cotangent
+    of one row becomes NaN in the others.)
     An index beyond the end is an IndexError on NumPy; CuPy wraps it, for checking would synchronise.
     """
     xp = array_module(x, indices)
-    (at,) = _axes(x, (axis,))
+    at = expect.one_axis(x, axis)
     if indices.dtype.kind not in "iu":
         raise TypeError("expected integers as indices")
     length, shape = x.shape[at], x.shape
@@ -133,7 +139,7 @@ def take(x: Array, indices: Array, *, axis: int = 0):
     def pullback(g):
         rows = math.prod(shape[:at])
         columns = math.prod(shape[at + 1 :])
-        picks = indices.reshape(-1)
+        picks = indices.reshape(-1).astype(xp.int64)  # in a small dtype, % would overflow
         onehot = (xp.arange(length)[:, None] == picks % length).astype(g.dtype)  # length, picks
         g = g.reshape(rows, picks.size, columns)
         return (onehot @ g).reshape(shape), None

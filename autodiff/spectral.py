@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodiff.backend import Array, array_module
-from autodiff.reduce import _axes
+from autodiff import expect
+from autodiff.backend import Array, array_module, on_host
 from autodiff.tape import differentiable
 
 
@@ -20,16 +20,28 @@ def _multiplicity(xp: Any, n: int, at: int, like: Any) -> Any:
     return count.reshape(tuple(-1 if i == at else 1 for i in range(like.ndim)))
 
 
+def _hermitian(z: Any, n: int, at: int) -> Any:
+    """z with the imaginary parts removed, in place, that no real signal has: not every GPU transform ignores them."""
+    bins = [0, n // 2] if n % 2 == 0 else [0]
+    for k in bins:
+        z.imag[(slice(None),) * at + (k,)] = 0
+    return z
+
+
 @differentiable
 def rfft(x: Array, *, axis: int = -1):
     """The bins 0 .. n//2 of the discrete Fourier transform of a real array."""
     xp = array_module(x)
-    (at,) = _axes(x, (axis,))
+    at = expect.one_axis(x, axis)
     n = x.shape[at]
     if n == 0 or x.dtype.kind == "c":
         raise ValueError("expected a real array with at least one element along the axis")
     y = xp.fft.rfft(x, axis=at)
-    return y, lambda g: xp.fft.irfft(n * g / _multiplicity(xp, n, at, g), n=n, axis=at)
+
+    def pullback(g):
+        return xp.fft.irfft(_hermitian(n * g / _multiplicity(xp, n, at, g), n, at), n=n, axis=at)
+
+    return y, pullback
 
 
 @differentiable
@@ -37,10 +49,11 @@ def irfft(z: Array, *, n: int, axis: int = -1):
     """The real signal of length n whose bins 0 .. n//2 are given. Imaginary parts of bin 0, and of the
     last bin of an even n, have no influence."""
     xp = array_module(z)
-    (at,) = _axes(z, (axis,))
+    at = expect.one_axis(z, axis)
+    n = expect.integer("n", n)
     if n < 1 or z.shape[at] != n // 2 + 1:
         raise ValueError(f"a signal of length n = {n} has {n // 2 + 1} bins; axis {axis} has {z.shape[at]}")
-    y = xp.fft.irfft(z, n=n, axis=at)
+    y = xp.fft.irfft(z if on_host(z) else _hermitian(z.copy(), n, at), n=n, axis=at)
 
     def pullback(g):
         spectrum = xp.fft.rfft(g, axis=at)

@@ -32,7 +32,7 @@ def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
         elif values == 0:
             continue  # collected when the op's first slot is reached
         else:
-            g = _collect(entries, cotangents, slot, values, xp)
+            g = _collect(entries, cotangents, slot, -values, xp)
         if g is None:
             continue
         try:
@@ -63,6 +63,11 @@ def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
                     if not shape:
                         total = xp.asarray(total)  # NumPy adds arrays without axes to immutable scalars
                     owned[source] = 1
+                    if total[c.key].shape != c.cotangent.shape:
+                        raise PullbackError(
+                            f"the pullback of {op} returned {describe(c.cotangent)} for the part {c.key} of input {k}; "
+                            f"expected shape {total[c.key].shape}"
+                        )
                     total[c.key] += c.cotangent
                     cotangents[source] = total
                     continue

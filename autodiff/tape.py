@@ -27,6 +27,7 @@ tape is independent of every other.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -50,8 +51,8 @@ class Part(NamedTuple):
 class Tape:
     """Entries (op name, input slots, pullback, shape, dtype, values), one slot per recorded value.
 
-    An input slot is CONSTANT for what is not tracked. ``values`` is the number of values that the op
-    returned: it takes as many slots, the first of which has the pullback and the others values = 0.
+    An input slot is CONSTANT for what is not tracked. ``values`` is 1 for an op that returned one value. One that
+    returned a tuple of k takes k slots: the first has the pullback and values = -k, the others have values = 0.
     """
 
     __slots__ = ("entries",)
@@ -117,9 +118,13 @@ def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., A
     """
     name = rule.__name__
     owner_of = backend._OWNERS.get
+    parameters = inspect.signature(rule).parameters.values()
+    positional = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
 
     @functools.wraps(rule)
     def op(*args: Any, **static: Any) -> Any:
+        if static:
+            _check_static(name, positional, static)
         tape, device, values, inputs = None, SCALAR, [], ()
         for x in args:
             if type(x) is Tensor:
@@ -138,26 +143,44 @@ def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., A
                 device = found
             values.append(x)
         try:
-            value, pullback = rule(*values, **static)
+            result = rule(*values, **static)
         except (TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
-            raise _explain(name, values, static, error) from None
+            raise explain(name, values, static, error) from None
+        if type(result) is not tuple or len(result) != 2:
+            raise TypeError(f"{name}: the rule returned {type(result).__name__}; expected (value, pullback)")
+        value, pullback = result
         if tape is None:
             return value
         entries = tape.entries
         slot = len(entries)
         if type(value) is tuple:
-            count = len(value)
+            count = -len(value)
             for v in value:
-                entries.append((name, inputs, pullback, v.shape, v.dtype, count))
+                entries.append((name, inputs, pullback, v.shape, _floating(name, v.dtype), count))
                 inputs, pullback, count = (), None, 0
             return tuple(Tensor(v, slot + k, tape) for k, v in enumerate(value))
         dtype = value.dtype
         if dtype.kind not in "fc":
-            raise TypeError(f"{name}: the result has dtype {dtype}; expected a floating-point one")
+            _floating(name, dtype)
         entries.append((name, inputs, pullback, value.shape, dtype, 1))
         return Tensor(value, slot, tape)
 
     return op
+
+
+def _floating(op: str, dtype: Any) -> Any:
+    if dtype.kind not in "fc":
+        raise TypeError(f"{op}: the result has dtype {dtype}; expected a floating-point one")
+    return dtype
+
+
+def _check_static(op: str, positional: set[str], static: dict[str, Any]) -> None:
+    """Only what is given by position is tracked: an array by keyword would lose its gradient."""
+    for key, value in static.items():
+        if key in positional:
+            raise TypeError(f"{op}: {key} is an array argument; give it by position")
+        if type(value) is Tensor:
+            raise TypeError(f"{op}: {key} is a Tensor; expected a plain value, of which no gradient is taken")
 
 
 def _foreign(op: str, x: Tensor) -> TapeError:
@@ -187,7 +210,7 @@ def _same_device(op: str, device: backend.Backend, x: Any, position: int) -> bac
     return found
 
 
-def _explain(op: str, values: list[Any], static: dict[str, Any], error: Exception) -> Exception:
+def explain(op: str, values: list[Any], static: dict[str, Any], error: Exception) -> Exception:
     """The same error, naming the op and what it was given."""
     given = [describe(v) for v in values] + [f"{k}={describe(v)}" for k, v in static.items()]
     message = str(error).strip()

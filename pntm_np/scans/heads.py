@@ -12,7 +12,7 @@ from autodiff import Tensor, array_module, concatenate
 from autodiff.backend import Array
 from pntm_np.scans.scan import conv_shift_scan, memory_scan
 
-SEGMENT = 1024
+SEGMENT = 256  # as fast as longer ones
 
 
 class HeadState(NamedTuple):
@@ -61,6 +61,7 @@ def head_scan(
         w, write_address = conv_shift_scan(write_shifts[now], state.write_address, form=form)
         part, memory = memory_scan(q, w, values[now], state.memory, form=form)
         state = HeadState(read_address, write_address, memory)
+        del q, w  # the next segment's addresses take their place
         if type(part) is Tensor:
             parts.append(part)
             continue

@@ -58,6 +58,16 @@ def array_flip(c):
     return ad.array_module(c).flip(c, axis=0)
 
 
+def test_a_small_wrong_slope_beside_a_huge_right_one():
+    @ad.differentiable
+    def exp(x):
+        y = np.exp(x)
+        return y, lambda g: g * y * np.array([-7.0, 1.0])
+
+    with pytest.raises(ad.GradientMismatch):
+        ad.check_gradients(exp, np.array([-3.0, 21.0]))
+
+
 def test_the_second_input_is_checked_too():
     @ad.differentiable
     def product(x, y):

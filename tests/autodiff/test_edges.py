@@ -16,7 +16,7 @@ def value_and_slope(op, x, device, dtype=np.float64, **static):
     """The value, and its gradient for a cotangent of ones, as lists of NumPy arrays."""
     x = ad.to_device(np.asarray(x, dtype), device)
     value, pullback = ad.vjp(lambda a: op(a, **static), x)
-    ones = ad.to_device(np.ones(value.shape, dtype), device)
+    ones = ad.to_device(np.ones(value.shape, value.dtype), device)
     return ad.to_host(value), ad.to_host(pullback(ones)[0])
 
 
@@ -176,3 +176,65 @@ def test_the_gradient_of_take_has_the_same_bits_every_time(rng):
     tokens, g = rng.integers(0, 6, (128, 41)), rng.standard_normal((128, 41, 104)).astype(np.float32)
     first, *others = (ad.vjp(ad.take, x, tokens)[1](g)[0].tobytes() for _ in range(5))
     assert all(first == other for other in others)
+
+
+def test_an_infinite_cotangent_stays_where_it_belongs(device):
+    """Selection must not multiply by 0: an infinite slope elsewhere would become NaN here."""
+    put = lambda x: ad.to_device(np.asarray(x), device)  # noqa: E731
+    slopes = lambda f, *x: [ad.to_host(g).tolist() for g in ad.vjp(f, *map(put, x))[1](put([INF, 1.0]))]  # noqa: E731
+    assert slopes(ad.maximum, [0.0, 4.0], [-1.0, 1.0]) == [[INF, 1], [0, 0]]
+    assert slopes(ad.minimum, [0.0, 4.0], [-1.0, 5.0]) == [[0, 1], [INF, 0]]
+    assert slopes(lambda x: ad.clip(x, low=0.0), [-1.0, 4.0]) == [[0, 1]]
+    assert slopes(lambda x: ad.max(x, axis=1), [[1.0, 2.0], [3.0, 0.0]]) == [[[0, INF], [1, 0]]]
+    assert slopes(ad.imag, [1 + 1j, 1j]) == [[complex(0, INF), 1j]]
+    assert slopes(lambda x: x[::-1][:2], [1.0, 2.0, 3.0]) == [[0, 1, INF]]
+
+
+REAL_ONLY = {
+    "tanh": ad.tanh, "log1p": ad.log1p, "sigmoid": ad.sigmoid, "softplus": ad.softplus, "gelu": ad.gelu, "max": ad.max,
+    "logsumexp": ad.logsumexp, "softmax": ad.softmax, "log_softmax": ad.log_softmax, "rfft": ad.rfft,
+    "cumprod": lambda z: ad.cumprod(z, axis=0), "logcumsumexp": lambda z: ad.logcumsumexp(z, axis=0),
+    "clip": lambda z: ad.clip(z, low=0.0), "layer_norm": lambda z: ad.layer_norm(z, z, z),
+    "softmax_cross_entropy": lambda z: ad.softmax_cross_entropy(z, np.array(0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REAL_ONLY)
+def test_ops_whose_gradient_is_real_refuse_complex_arrays(name):
+    with pytest.raises((TypeError, ValueError), match=rf"{name}.*real"):
+        REAL_ONLY[name](np.array([1 + 1j, 2.0]))
+
+
+def test_small_and_unsigned_integers():
+    """Arithmetic on indices and shifts must not wrap around in their own dtype."""
+    _, g = ad.value_and_grad(lambda p: ad.sum(ad.take(p, np.array([0, 255], np.uint8))))(np.zeros((256, 2)))
+    assert g[[0, 255]].tolist() == [[1, 1], [1, 1]] and g.sum() == 4
+    _, g = ad.value_and_grad(lambda p: ad.sum(ad.take(p, np.array([-1], np.int8))))(np.zeros(200))
+    assert g[199] == 1 and g.sum() == 1
+    weights = np.array([1.0, 2.0, 3.0])
+    for shift in (np.uint8(1), np.int64(1), 1):
+        _, g = ad.value_and_grad(lambda p: ad.sum(ad.roll(p, shift=shift, axis=0) * weights))(np.ones(3))
+        assert g.tolist() == [2, 3, 1]
+    assert ad.sum(np.ones((2, 3)), axis=np.int64(1)).tolist() == [3, 3]
+    assert ad.index(np.arange(3.0), key=np.int64(2)) == 2
+
+
+def test_static_numpy_scalars_keep_float32():
+    x = np.ones((2, 3), np.float32)
+    assert ad.clip(x, low=np.float64(0)).dtype == np.float32
+    assert ad.power(x, exponent=np.float64(2)).dtype == np.float32
+    assert ad.softmax_cross_entropy(x, np.array([0, 1]), total=np.int64(3)).dtype == np.float32
+    assert ad.layer_norm(x, x[0], x[0], eps=np.float64(1e-5)).dtype == np.float32
+
+
+def test_a_spectrum_without_the_parts_that_no_real_signal_has(device):
+    """Imaginary parts of the first and last bin are ignored, as some GPU transforms do not."""
+    z = np.array([1 + 5j, 2 - 1j, 3 + 7j])
+    for n in (4, 5):
+        clean = z.copy()
+        clean[0] = 1
+        if n == 4:
+            clean[2] = 3
+        found = ad.irfft(ad.to_device(z, device), n=n)
+        np.testing.assert_allclose(ad.to_host(found), np.fft.irfft(clean, n), atol=1e-15)
+        assert z[0] == 1 + 5j

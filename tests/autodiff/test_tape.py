@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.sweep import sweep
+from autodiff.tape import Tape
 from tests import standin
 
 CHAIN = 100_000
@@ -155,10 +157,25 @@ def test_gradients_are_the_callers_to_write_into(device):
 
 
 def test_reading_rows_one_by_one_costs_as_much_as_the_rows():
-    """Each x[t] adds into one buffer; zeros of the size of x for every t would need 3.2 GB in all here."""
-    x = np.ones((2000, 100, 2))
-    _, g = ad.value_and_grad(lambda p: sum((ad.sum(p[t] * float(t)) for t in range(2000)), start=np.zeros(())))(x)
-    assert np.array_equal(g, np.broadcast_to(np.arange(2000.0)[:, None, None], x.shape))
+    """Each x[t] adds into one buffer; zeros of the size of x for every t would need 2000 times the memory and time."""
+    x = np.ones((2000, 100))
+
+    def loss(p):
+        return sum((ad.sum(p[t] * float(t)) for t in range(2000)), start=np.zeros(()))
+
+    buffers = []
+
+    class Counting:
+        def __getattr__(self, name):
+            if name == "zeros":
+                return lambda shape, dtype: (buffers.append(shape), np.zeros(shape, dtype))[1]
+            return getattr(np, name)
+
+    tape = Tape()
+    value = loss(tape.leaf(x))
+    (g,) = sweep(tape, {value.slot: np.ones(())}, 1, Counting())
+    assert np.array_equal(g, np.broadcast_to(np.arange(2000.0)[:, None], x.shape))
+    assert buffers == [x.shape]
 
 
 def test_several_values_and_unused_ones():
@@ -176,6 +193,85 @@ def test_several_values_and_unused_ones():
     ad.check_gradients(sum_and_product, x, y)
     _, pullback = ad.vjp(sum_and_product, x, y)
     assert [c.tolist() for c in pullback((np.ones(2), np.zeros(2)))] == [[1, 1], [1, 1]]
+
+
+def test_an_op_may_return_a_tuple_of_one():
+    @ad.differentiable
+    def single(x):
+        return (x * 2.0,), lambda g: g[0] * 2.0
+
+    (value,), pullback = ad.vjp(single, np.ones(2))
+    assert value.tolist() == [2, 2] and pullback((np.ones(2),))[0].tolist() == [2, 2]
+
+
+def test_the_same_value_returned_twice_collects_both_cotangents():
+    def twice(x):
+        y = ad.exp(x)
+        return y, y, x
+
+    value, pullback = ad.vjp(twice, np.zeros(2))
+    (g,) = pullback((np.ones(2), np.full(2, 10.0), np.full(2, 100.0)))
+    assert g.tolist() == [111, 111] and len(value) == 3
+
+
+def test_the_cotangent_of_a_constant_is_not_computed():
+    computed = []
+
+    @ad.differentiable
+    def product(x, y):
+        return x * y, lambda g: (lambda: (computed.append("x"), g * y)[1], lambda: (computed.append("y"), g * x)[1])
+
+    x = np.ones(2)
+    ad.value_and_grad(lambda p: ad.sum(product(p, x)))(x)
+    assert computed == ["x"]
+
+
+def test_no_warnings_from_the_way_back():
+    """Infinite slopes at the edge of a domain are results; the suite turns any warning into an error."""
+    _, g = ad.value_and_grad(lambda p: ad.sum(ad.sqrt(p)))(np.zeros(2))
+    assert g.tolist() == [np.inf, np.inf]
+    assert ad.vjp(ad.sqrt, np.zeros(1))[1](np.ones(1))[0] == np.inf
+
+
+def test_an_op_keeps_nothing_that_its_gradient_does_not_need(no_garbage_collection):
+    """The inputs of sums and rearrangements are freed when the caller lets go of them."""
+    ops = [
+        lambda x: ad.sum(x, axis=0), lambda x: ad.mean(x, axis=0), lambda x: x + 1.0, lambda x: ad.stack(x, x),
+        lambda x: ad.concatenate(x, x), lambda x: ad.pad(x, widths=((1, 1),)), lambda x: ad.cumsum(x, axis=0),
+        lambda x: ad.roll(x, shift=1, axis=0), ad.softmax, ad.exp, ad.tanh, ad.sigmoid, ad.rfft,
+    ]  # fmt: skip
+    for k, op in enumerate(ops):
+        tape = Tape()
+        x = tape.leaf(np.ones(4)) * 1.0
+        ref, y = weakref.ref(x.value), op(x)
+        tape.entries[1] = None  # the multiplication itself: not what is tested
+        del x
+        assert ref() is None, f"op {k}"
+        del y
+
+
+def test_the_value_is_not_a_window_on_a_parameter():
+    p = np.ones(())
+    value, _ = ad.value_and_grad(lambda q: q)(p)
+    p -= 1
+    assert value == 1
+    params = {"a": np.ones(3)}
+    value, _ = ad.value_and_grad(lambda q: q["a"][0])(params)
+    params["a"] -= 1
+    assert value == 1
+
+
+def test_what_the_loss_does_to_its_dicts_does_not_matter():
+    params = {"a": np.array(1.0), "b": np.array(2.0)}
+
+    def loss(p):
+        value = p["a"] * 10.0 + p["b"]
+        params["a"] = params.pop("a")  # now behind b
+        p["c"] = p.pop("a")
+        return value
+
+    _, g = ad.value_and_grad(loss)(params)
+    assert g == {"a": 10, "b": 1}
 
 
 def test_stop_gradient_and_comparisons(device):
@@ -273,6 +369,22 @@ BAD_CALLS = {
     "float of a Tensor": (lambda: grad_of(float), TypeError, ["stop_gradient"]),
     "if of a Tensor": (lambda: grad_of(lambda p: ad.sum(p) if p else 0), TypeError, ["stop_gradient"]),
     "len of a scalar": (lambda: grad_of(lambda p: len(ad.sum(p))), TypeError, ["len"]),
+    "array by keyword": (lambda: ad.layer_norm(X, scale=X[0], bias=X[0]), TypeError, ["layer_norm", "scale", "position"]),
+    "number by keyword": (lambda: grad_of(lambda p: ad.add(p, y=2.0)), TypeError, ["add", "y", "position"]),
+    "static Tensor": (lambda: grad_of(lambda p: ad.clip(p, low=ad.sum(p))), TypeError, ["clip", "low is a Tensor"]),
+    "comparison": (lambda: grad_of(lambda p: p > Y), ValueError, ["gt", "(3, 4)", "(5, 6)"]),
+    "roll by a fraction": (lambda: ad.roll(X, shift=1.5, axis=0), TypeError, ["roll", "shift is 1.5", "integer"]),
+    "axis list of text": (lambda: ad.sum(X, axis="0"), TypeError, ["sum", "axis is '0'", "integer"]),
+    "no axes": (lambda: ad.softmax(np.array(1.0)), ValueError, ["softmax", "no axes"]),
+    "split sections": (lambda: ad.split(X, sections=1.5), TypeError, ["split", "sections is 1.5"]),
+    "split list": (lambda: ad.split([1, 2], sections=2), TypeError, ["split", "array"]),
+    "pad widths": (lambda: ad.pad(X, widths=1), ValueError, ["pad", "2 pairs"]),
+    "einsum list": (lambda: ad.einsum(X, subscripts=["ij"]), TypeError, ["einsum", "text"]),
+    "vjp of a Tensor": (lambda: grad_of(lambda p: ad.vjp(ad.exp, p)[0]), ad.TapeError, ["vjp", "another tape"]),
+    "complex cotangent": (lambda: ad.vjp(ad.exp, X)[1](X + 1j), TypeError, ["vjp", "complex", "float32"]),
+    "integer cotangent": (lambda: ad.vjp(ad.exp, X)[1](np.ones((3, 4), int)), TypeError, ["vjp", "int64"]),
+    "no cotangent": (lambda: ad.vjp(lambda x: (x, x), X)[1](None), ValueError, ["vjp", "tuple of 2"]),
+    "cotangent elsewhere": (lambda: ad.vjp(lambda x: x + 1.0, X)[1](ad.to_device(X, "standin")), TypeError, ["different devices"]),
     "cotangent shape": (lambda: ad.vjp(ad.exp, X)[1](Y), ValueError, ["vjp", "(5, 6)", "(3, 4)"]),
     "unknown backend": (lambda: ad.to_device(X, "tpu"), ValueError, ["'tpu'", "cpu", "cuda"]),
     "no cuda": (lambda: ad.to_device(X, "cuda"), ad.BackendUnavailable, ["CuPy"]),
@@ -329,6 +441,10 @@ WRONG_OPS = {
     "too small": (lambda g: g[0], r"returned a cotangent of shape \(4,\) for input 0 of shape \(3, 4\)"),
     "other shape": (lambda g: np.ones((7, 4)), r"returned a cotangent of shape \(7, 4\) for input 0 of shape \(3, 4\)"),
     "a number": (lambda g: 0.0, "returned 0.0 for input 0; expected an array"),
+    "wrong part": (
+        lambda g: ad.Part(0, g),
+        r"returned float32 \(3, 4\) for the part 0 of input 0; expected shape \(4,\)",
+    ),
     "raises": (lambda g: g @ g, "failed: matmul"),
     "raises late": (lambda g: lambda: g @ g, "failed: matmul"),
 }
@@ -344,6 +460,21 @@ def test_a_wrong_pullback_is_named(name: str):
 
     with pytest.raises(ad.PullbackError, match=f"the pullback of broken {message}"):
         grad_of(lambda p: ad.sum(broken(p)))
+
+
+def test_a_rule_must_return_a_value_and_a_pullback():
+    @ad.differentiable
+    def forgetful(x):
+        return x * 2
+
+    @ad.differentiable
+    def counting(x):
+        return (x, np.arange(3)), lambda g: g[0]
+
+    with pytest.raises(TypeError, match=r"forgetful: the rule returned ndarray; expected \(value, pullback\)"):
+        forgetful(np.ones(2))
+    with pytest.raises(TypeError, match="counting: the result has dtype int64"):
+        grad_of(lambda p: ad.sum(counting(p)[0]))
 
 
 def test_a_mistake_inside_a_rule_keeps_its_own_error():

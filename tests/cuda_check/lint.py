@@ -20,7 +20,7 @@ import numpy as np
 
 UFUNC_KEYWORDS = {"out", "dtype", "casting"}  # ``where=`` is refused by CuPy at run time
 UFUNC_METHODS = {"accumulate": {"add", "multiply"}, "reduce": {"add", "multiply"}, "reduceat": {"add"}}
-HOST_NAMES = {"dtype", "errstate", "finfo", "float32", "float64", "generic", "ndarray", "memmap", "random"}
+HOST_NAMES = {"dtype", "errstate", "finfo", "float32", "float64", "generic", "integer", "ndarray", "memmap", "random"}
 OPEN_KEYWORDS = {"pad": {"constant_values"}, "einsum": {"dtype", "optimize"}}  # those CuPy takes as **kwargs
 MODULES = {"ad", "autodiff", "backend"}  # their functions are not methods of an array
 HOST_FILES = ("autodiff/backend.py", "autodiff/check.py")  # they handle host arrays on purpose

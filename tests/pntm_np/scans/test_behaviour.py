@@ -182,15 +182,17 @@ import resource, sys
 import numpy as np
 from pntm_np.scans import head_scan, start_state
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+now = lambda: int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 B, T, m, n = 8, int(sys.argv[1]), 512, 16
 rng = np.random.default_rng(0)
 shifts = rng.dirichlet(np.ones(3), (2, B, 64, 1)).astype(np.float32)
 shifts = np.tile(shifts, (1, 1, T // 64, 1, 1))
 values = rng.random((B, T, 1, n), dtype=np.float32)
-before = peak()
+before = now()
 reads, _ = head_scan(shifts[0], shifts[1], values, start_state(np, B, 1, 1, m, n))
+above = peak() - before - reads.nbytes
 assert np.isfinite(reads).all()
-print(peak() - before - reads.nbytes)
+print(above)
 """
 
 
