@@ -94,7 +94,7 @@ def _check_input(
     numeric = np.stack([difference(d) for d in along]) @ weights.T  # direction, weight
     analytic = along @ np.stack([pull(w)[i] for w in weights]).T
     rounding = 4 * np.finfo(float).eps / step * (np.abs(base) @ np.abs(weights).T)  # of each output
-    scale = np.maximum(np.abs(numeric), np.abs(analytic)).max(axis=0, initial=np.finfo(float).tiny)
+    scale = np.maximum(np.maximum(np.abs(numeric), np.abs(analytic)).max(axis=0), np.finfo(float).tiny)
     error = np.maximum(np.abs(analytic - numeric) - rounding, 0) / scale
     error[~np.isfinite(error)] = np.inf
     worst = np.unravel_index(np.argmax(error), error.shape)

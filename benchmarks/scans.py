@@ -160,10 +160,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma list of sequence lengths")
     parser.add_argument("--repeats", type=int, default=3, help="runs of which the best counts")
+    parser.add_argument("--only", default=",".join(SCANS), help="comma list of recurrences")
     options = parser.parse_args()
     chosen = tuple(int(t) for t in options.lengths.split(","))
     print(f"NumPy {np.__version__}, batch {BATCH}, m = {CELLS}, n = {WIDTH}, float32; best of {options.repeats}")
-    for name in SCANS:
+    for name in options.only.split(","):
         bench(name, chosen, options.repeats)
     programs(tuple(t for t in chosen if t <= 65_536))
     forgetting(chosen)

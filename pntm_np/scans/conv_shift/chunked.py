@@ -49,18 +49,25 @@ def compose_pullback(xp: Any, s: Any, kernels: Any, g: Any) -> Any:
 
 
 class Taps:
-    """The matrix V of a start address (G, m), in a buffer that is used again for each chunk."""
+    """The matrix V of a start address (G, m), in buffers that are used again for each chunk."""
 
     def __init__(self, xp: Any, groups: int, cells: int, size: int, dtype: Any) -> None:
         self.xp, self.cells, self.size = xp, cells, size
-        self.around = (xp.arange(cells + 2 * size) - size) % cells  # the ring of cells, and size more on each side
+        self.around = xp.empty((groups, cells + 2 * size), dtype)  # the ring of cells, and size more on each side
+        self.window = xp.lib.stride_tricks.sliding_window_view(self.around, cells, axis=-1)
         self.matrix = xp.empty((groups, 2 * size + 1, cells), dtype)
 
     def of(self, a: Any) -> Any:
         """V (G, 2 C + 1, m)."""
-        xp = self.xp
-        laid = xp.take(a, self.around, axis=-1)
-        self.matrix[...] = xp.lib.stride_tricks.sliding_window_view(laid, self.cells, axis=-1)
+        around, cells, size = self.around, self.cells, self.size
+        around[:, size : size + cells] = a
+        for first in range(size - cells, -cells, -cells):  # to the left and right, once around the ring or more often
+            low = max(first, 0)
+            around[:, low : first + cells] = a[:, low - first :]
+        for first in range(size + cells, 2 * size + cells, cells):
+            piece = around[:, first : first + cells]
+            piece[...] = a[:, : piece.shape[1]]
+        self.matrix[...] = self.window
         return self.matrix
 
     def fold(self, g: Any) -> Any:
@@ -106,9 +113,9 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
     addresses = xp.empty((groups, chunks, size, cells), dtype)
     a = a0.reshape(groups, cells).astype(dtype)
     for k in range(chunks):
-        rows = kernels[:, k] @ taps.of(a)  # G, C + 1, m
-        addresses[:, k] = rows[:, :-1]
-        a = rows[:, -1]
+        V = taps.of(a)
+        xp.matmul(kernels[:, k, :-1], V, out=addresses[:, k])
+        a = (kernels[:, k, -1:] @ V)[:, 0]
     starts = addresses[:, :, 0].copy()  # all that the way back needs: it recomputes the rest
 
     def pullback(g):

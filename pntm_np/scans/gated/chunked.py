@@ -1,8 +1,11 @@
-"""Exact and in 2 sqrt(T) whole-array steps: all chunks walk at once, then the chunks are joined.
+"""Exact and in few whole-array steps: all chunks walk at once, then the chunks are joined.
 
 Inside a chunk that starts from 0 the state is V_t and what it keeps of its start is D_t, the product of the
 1 - z so far; so h_t = D_t (state at the chunk's start) + V_t. Products of numbers in [0, 1], no logarithm, no
 division: exact for gates of exactly 0 and 1.
+
+With about sqrt(T) chunks there are 2 sqrt(T) steps. On a CPU a step of a few thousand numbers is no slower than one of
+fewer, and joining costs time: there are only so many chunks that a step has that many.
 """
 
 from __future__ import annotations
@@ -11,41 +14,55 @@ import math
 from typing import Any
 
 from autodiff import array_module, differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, on_host
+from pntm_np.scans.gated.sequential import walk
+
+STEP = 2048  # numbers in a step, from which on its size and not its number decides the time
 
 
-def linear_scan(decay: Any, gain: Any, start: Any, chunk: int | None) -> Any:
-    """v_t = decay_t v_{t-1} + gain_t along axis 1, from ``start``."""
+def chunk_size(length: int, start: Any) -> int:
+    """Steps in a chunk."""
+    most = math.isqrt(length - 1) + 1  # chunks
+    if on_host(start):
+        most = min(most, max(1, STEP // max(start.size, 1)))
+    return -(-length // most)
+
+
+def linear_scan(decay: Any, gain: Any, start: Any, size: int) -> Any:
+    """v_t = decay_t v_{t-1} + gain_t along axis 1, from ``start``, in chunks of ``size`` steps."""
     xp = array_module(decay)
-    batch, length = decay.shape[:2]
-    size = chunk or math.isqrt(max(length - 1, 0)) + 1
+    batch, length, *trailing = decay.shape
     count = -(-length // size)
-    padded = ((0, 0), (0, count * size - length)) + ((0, 0),) * (decay.ndim - 2)
+    padded = ((0, 0), (0, count * size - length)) + ((0, 0),) * len(trailing)
     if count * size != length:
         decay, gain = (xp.pad(x, padded) for x in (decay, gain))
-    split = (batch, count, size, *decay.shape[2:])
-    kept, values = decay.reshape(split).copy(), gain.reshape(split).copy()
-    for k in range(1, size):  # D_t and V_t of all chunks at once
-        values[:, :, k] += kept[:, :, k] * values[:, :, k - 1]
+    split = (batch, count, size, *trailing)
+    decay, values = decay.reshape(split), gain.reshape(split).astype(xp.result_type(decay, gain, start))
+    values[:, 0, 0] += decay[:, 0, 0] * start  # the first chunk knows its start
+    for k in range(1, size):  # V_t of all chunks at once
+        values[:, :, k] += decay[:, :, k] * values[:, :, k - 1]
+    kept = decay[:, 1:].copy()
+    for k in range(1, size):  # D_t of all others
         kept[:, :, k] *= kept[:, :, k - 1]
-    for j in range(count):  # the chunks one after the other; start is the state before chunk j
-        kept[:, j] *= start[:, None]
-        values[:, j] += kept[:, j]
-        start = values[:, j, -1]
-    return values.reshape(batch, count * size, *decay.shape[2:])[:, :length]
+    for j in range(1, count):  # the chunks one after the other
+        values[:, j] += kept[:, j - 1] * values[:, j - 1, -1:]
+    return values.reshape(batch, count * size, *trailing)[:, :length]
 
 
 @differentiable
 def gated_chunked(z: Array, c: Array, h0: Array, *, chunk: int | None = None):
     xp = array_module(z, c, h0)
-    states = linear_scan(1 - z, z * c, h0, chunk)
+    size = chunk or chunk_size(z.shape[1], h0)
+    if size >= z.shape[1]:
+        return walk(z, c, h0)  # one chunk: nothing to join
+    states = linear_scan(1 - z, z * c, h0, size)
 
     def pullback(g):
         # the same recurrence from the end: carried_t = g_t + (1 - z_{t+1}) carried_{t+1}
         g_states, g_last = g
         keep = xp.ones_like(states)
         keep[:, 1:] = xp.flip(1 - z[:, 1:], 1)
-        carried = xp.flip(linear_scan(keep, xp.flip(g_states, 1), g_last, chunk), 1)
+        carried = xp.flip(linear_scan(keep, xp.flip(g_states, 1), g_last, size), 1)
         before = xp.concatenate([h0[:, None], states[:, :-1]], axis=1)
         return carried * (c - before), carried * z, carried[:, 0] * (1 - z[:, 0])
 

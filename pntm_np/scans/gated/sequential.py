@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autodiff import array_module, differentiable
 from autodiff.backend import Array
 
@@ -13,6 +15,11 @@ def step(h: Array, z: Array, c: Array) -> Array:
 
 @differentiable
 def gated_sequential(z: Array, c: Array, h0: Array):
+    return walk(z, c, h0)
+
+
+def walk(z: Array, c: Array, h0: Array) -> tuple[Any, Any]:
+    """The loop and, as its pullback, the loop from the end."""
     xp = array_module(z, c, h0)
     states = xp.empty(z.shape, xp.result_type(z, c, h0))  # h_1 .. h_T
     h = h0

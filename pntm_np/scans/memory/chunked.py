@@ -36,6 +36,7 @@ class Level(NamedTuple):
     suffix: Any  # from a step, that step excluded, to the end of its half
 
 
+# In the functions below k stands for a step within a half and n for a block: N blocks of 2 b steps make a chunk.
 def halves(x: Any, b: int) -> tuple[Any, Any]:
     """Left and right halves of the blocks of 2 b steps: (.., C, m) with C on axis -2 -> two (.., N, b, m)."""
     x = x.reshape(*x.shape[:-2], -1, 2, b, x.shape[-1])
@@ -58,15 +59,15 @@ def merged(level: Level) -> Level:
     return Level(2 * level.b, prefix, suffix)
 
 
-def merged_pullback(level: Level, d_prefix: Any, d_suffix: Any) -> None:
+def merged_pullback(xp: Any, level: Level, d_prefix: Any, d_suffix: Any) -> None:
     """Turns the cotangents of merged(level) into those of level, in place."""
     b = level.b
     left, right = halves(level.prefix, b)
     left_suffix, _ = halves(level.suffix, b)
     d_left, d_right = halves(d_prefix, b)
     d_left_suffix, _ = halves(d_suffix, b)
-    d_over_left = (d_right * right).sum(axis=-2)
-    d_over_right = (d_left_suffix * left_suffix).sum(axis=-2)
+    d_over_left = xp.einsum("...km,...km->...m", d_right, right)
+    d_over_right = xp.einsum("...km,...km->...m", d_left_suffix, left_suffix)
     d_right *= left[..., -1:, :]
     d_left_suffix *= right[..., -1:, :]
     d_left[..., -1, :] += d_over_left
@@ -142,12 +143,12 @@ def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any,
     # reads from before the chunk
     scaled = rows(q[:, None] * whole.prefix[..., None, :])
     d_scaled = (rows(g) @ transposed(M)).reshape(*g.shape[:-1], M.shape[-2])  # B, W, C, R, m
-    d_q = (d_scaled * whole.prefix[..., None, :]).sum(axis=1)
-    d_prefix = (d_scaled * q[:, None]).sum(axis=3)
+    d_q = xp.einsum("bwcrm,bwcm->bcrm", d_scaled, whole.prefix)
+    d_prefix = xp.einsum("bwcrm,bcrm->bwcm", d_scaled, q)
     d_M = transposed(scaled) @ rows(g)
 
     # the memory after it
-    d_prefix[..., -1, :] += (g_M * M).sum(axis=-1)
+    d_prefix[..., -1, :] += xp.einsum("bwmn,bwmn->bwm", g_M, M)
     d_M += whole.prefix[..., -1, :, None] * g_M
     d_kept = v @ transposed(g_M)  # of k times its suffix
     d_k, d_suffix = d_kept * whole.suffix, d_kept * k
@@ -156,11 +157,11 @@ def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any,
     # each step's own write
     d_own = (g @ v[..., None])[..., 0]  # B, W, C, R
     d_v += (own_scores(xp, q, k)[..., None, :] @ g)[..., 0, :]
-    d_q += (d_own[..., None] * k[..., None, :]).sum(axis=1)
+    d_q += xp.einsum("bwcr,bwcm->bcrm", d_own, k)
     d_k += (d_own[..., None, :] @ q[:, None])[..., 0, :]
 
     for level in reversed(found):
-        merged_pullback(level, d_prefix, d_suffix)
+        merged_pullback(xp, level, d_prefix, d_suffix)
         queries, keys, scores = level_scores(level, q, k)
         _, right = halves(level.prefix, level.b)
         left_keys, _ = halves(k, level.b)
@@ -173,9 +174,9 @@ def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any,
         halves(d_k, level.b)[0][...] += d_keys * left_suffix
         halves(d_suffix, level.b)[0][...] += d_keys * left_keys
         d_queries = (d_scores @ keys).reshape(*right.shape[:-1], q.shape[2], right.shape[-1])  # B, W, N, b, R, m
-        target = d_q.reshape(q.shape[0], -1, 2, level.b, *q.shape[2:])[:, :, 1]
-        target += (d_queries * right[..., None, :]).sum(axis=1)
-        halves(d_prefix, level.b)[1][...] += (d_queries * query_halves(q, level.b)).sum(axis=4)
+        target = query_halves(d_q, level.b)[:, 0]
+        target += xp.einsum("bwnkrm,bwnkm->bnkrm", d_queries, right)
+        halves(d_prefix, level.b)[1][...] += xp.einsum("bwnkrm,bnkrm->bwnkm", d_queries, query_halves(q, level.b)[:, 0])
     d_k -= d_prefix  # d = 1 - k
     return d_q, d_k, d_v, d_M
 

@@ -36,4 +36,4 @@ def memory_paper(q: Array, w: Array, v: Array, M0: Array):
         d_v = (gate[..., None, :] @ carried)[..., 0, :]
         return d_q, d_w, d_v, (1 - gate[:, 0])[..., None] * carried[:, 0]
 
-    return (reads, memories[:, -1].copy()), pullback
+    return (reads, memories[:, -1].astype(reads.dtype)), pullback

@@ -170,6 +170,18 @@ def test_bad_input_is_named(name: str):
     assert all(w in str(caught.value) for w in words), str(caught.value)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scan", SCANS)
+def test_mixed_precision_is_promoted_and_gradients_come_back_as_they_were(scan: str, form: str):
+    case = Case(scan, 20, "firm", seed=3, cells=4)
+    for k in range(len(case.inputs())):
+        mixed = case.inputs(np.float32)
+        mixed[k] = mixed[k].astype(np.float64)
+        found = run(scan, form, mixed, [np.ones(y.shape) for y in SCANS[scan](*mixed)])
+        assert [x.dtype for x in found[2:]] == [x.dtype for x in mixed]
+        assert all(x.dtype == np.float64 for x in found[:2])
+
+
 def test_integers_are_refused_or_promoted_never_truncated():
     addresses, _ = conv_shift_scan(S, A.astype(np.int64))
     assert addresses.dtype == np.float64 and addresses[0, 1].sum() == pytest.approx(1)
