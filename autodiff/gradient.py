@@ -21,8 +21,8 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     """
     if any(type(x) is Tensor for x in args):
         raise TapeError("vjp: an argument is a Tensor of another tape; nested differentiation is not supported")
-    tape = Tape()
-    xp = backend.array_module(*args)
+    device = backend.common_owner(args)
+    tape, xp = Tape(device), device.xp
     tracked = [i for i, x in enumerate(args) if getattr(x, "dtype", np.dtype(int)).kind in "fc"]
     inputs = list(args)
     for i in tracked:
@@ -62,19 +62,19 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
 
     @functools.wraps(loss)
     def with_gradient(params: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        tape = Tape()
-        names: list[str] = []
+        plain: list[Any] = []
 
-        def track(name: str, leaf: Any) -> Tensor:
+        def place(name: str, leaf: Any) -> int:
             _check_parameter(name, leaf)
-            names.append(name)
-            return tape.leaf(leaf)
+            plain.append(leaf)
+            return len(plain) - 1
 
-        tracked = tree.map_named_leaves(track, params, "params")
-        leaves = len(names)
-        places = iter(range(leaves))  # what the loss does to its dicts has no influence on the gradient's
-        structure = tree.map_named_leaves(lambda name, leaf: next(places), params, "params")
-        xp = backend.array_module(*_plain_leaves(params))
+        # a tree of the leaves' numbers: what the loss does to its dicts has no influence on the gradient's
+        structure = tree.map_named_leaves(place, params, "params")
+        device = backend.common_owner(plain)
+        tape, xp, leaves = Tape(device), device.xp, len(plain)
+        tensors = [tape.leaf(leaf) for leaf in plain]
+        tracked = tree.map_named_leaves(lambda name, k: tensors[k], structure, "params")
         value, aux = loss(tracked, *args, **kwargs), None
         if has_aux:
             if type(value) is not tuple or len(value) != 2:
@@ -123,9 +123,3 @@ def _check_parameter(name: str, leaf: Any) -> None:
     if dtype not in (np.float32, np.float64):
         raise TypeError(f"{name} is {describe(leaf)}; expected a float32 or float64 array")
     backend.owner(leaf)
-
-
-def _plain_leaves(params: Any) -> list[Any]:
-    leaves: list[Any] = []
-    tree.map_named_leaves(lambda name, leaf: leaves.append(leaf), params, "params")
-    return leaves

@@ -40,39 +40,27 @@ def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
             g = pullback = None
             if type(contributions) is not tuple:
                 contributions = (contributions,)
-            surplus = contributions[len(inputs) :]  # of optional arguments that were left out: None
-            if len(contributions) < len(inputs) or any(c is not None for c in surplus):
-                raise PullbackError(
-                    f"the pullback of {op} returned {len(contributions)} cotangents for {len(inputs)} inputs"
-                )
-            for k, source in enumerate(inputs):
+            if len(contributions) != len(inputs):
+                _check_count(op, contributions, inputs)
+            for source, c in zip(inputs, contributions, strict=False):
                 if source == CONSTANT:
                     continue
-                c = contributions[k]
                 if type(c) is FunctionType:
                     c = c()
                 if c is None:
                     continue
-                _, _, _, shape, dtype, _ = entries[source]
                 total = cotangents[source]
                 if type(c) is Part:
-                    if total is None:
-                        total = xp.zeros(shape, dtype)
-                    elif not owned[source]:
-                        total = total.copy()
-                    if not shape:
-                        total = xp.asarray(total)  # NumPy adds arrays without axes to immutable scalars
+                    cotangents[source] = _add_part(total, owned[source], c, entries[source], op, xp)
                     owned[source] = 1
-                    if total[c.key].shape != c.cotangent.shape:
-                        raise PullbackError(
-                            f"the pullback of {op} returned {describe(c.cotangent)} for the part {c.key} of input {k}; "
-                            f"expected shape {total[c.key].shape}"
-                        )
-                    total[c.key] += c.cotangent
-                    cotangents[source] = total
                     continue
-                if getattr(c, "shape", None) != shape or c.dtype != dtype:
-                    c = fit(c, shape, dtype, op, k)
+                _, _, _, shape, dtype, _ = entries[source]
+                try:
+                    fits = c.shape == shape and c.dtype is dtype
+                except AttributeError:  # not an array: fit says so
+                    fits = False
+                if not fits:
+                    c = fit(c, shape, dtype, op, inputs.index(source))
                 if total is None:
                     cotangents[source] = c
                 elif owned[source]:
@@ -86,6 +74,32 @@ def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
         contributions = c = total = None
 
     return _gradients(cotangents, owned, entries, leaves, seeds, xp)
+
+
+def _check_count(op: str, contributions: tuple, inputs: tuple) -> None:
+    """One cotangent per input; those of optional arguments that were left out must be None."""
+    surplus = contributions[len(inputs) :]
+    if len(contributions) < len(inputs) or any(c is not None for c in surplus):
+        raise PullbackError(f"the pullback of {op} returned {len(contributions)} cotangents for {len(inputs)} inputs")
+
+
+def _add_part(total: Any, owned: int, part: Part, entry: tuple, op: str, xp: Any) -> Any:
+    """The cotangent of a slice added into a buffer of the whole, which is made when the first one comes."""
+    _, _, _, shape, dtype, _ = entry
+    if total is None:
+        total = xp.zeros(shape, dtype)
+    elif not owned:
+        total = total.copy()
+    if not shape:
+        total = xp.asarray(total)  # NumPy adds arrays without axes to immutable scalars
+    expected = total[part.key].shape
+    if part.cotangent.shape != expected:
+        raise PullbackError(
+            f"the pullback of {op} returned {describe(part.cotangent)} for the part {part.key} of an input; "
+            f"expected shape {expected}"
+        )
+    total[part.key] += part.cotangent
+    return total
 
 
 def _collect(entries: list, cotangents: list, slot: int, values: int, xp: Any) -> tuple | None:

@@ -55,9 +55,10 @@ class Tape:
     returned a tuple of k takes k slots: the first has the pullback and values = -k, the others have values = 0.
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("device", "entries")
 
-    def __init__(self) -> None:
+    def __init__(self, device: backend.Backend) -> None:
+        self.device = device  # where all recorded values live
         self.entries: list[Any] | None = []  # plain tuples, for speed; None once the sweep has begun
 
     def leaf(self, value: Any) -> Tensor:
@@ -132,16 +133,16 @@ def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., A
                     if tape is not None or x.tape.entries is None:
                         raise _foreign(name, x)
                     tape = x.tape
+                    if device is not tape.device:
+                        device = _same_device(name, device, tape.device, len(values))
                 inputs += (x.slot,)
-                x = x.value
+                values.append(x.value)
             else:
+                found = owner_of(type(x))
+                if found is not SCALAR and found is not device:
+                    device = _same_device(name, device, found or _owner(name, x, len(values)), len(values))
                 inputs += (CONSTANT,)
-            found = owner_of(type(x))
-            if found is not device and found is not SCALAR:
-                if found is None or device is not SCALAR:
-                    found = _same_device(name, device, x, len(values))
-                device = found
-            values.append(x)
+                values.append(x)
         try:
             result = rule(*values, **static)
         except (TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
@@ -195,11 +196,14 @@ def _foreign(op: str, x: Tensor) -> TapeError:
     )
 
 
-def _same_device(op: str, device: backend.Backend, x: Any, position: int) -> backend.Backend:
+def _owner(op: str, x: Any, position: int) -> backend.Backend:
     try:
-        found = backend.owner(x)
+        return backend.owner(x)
     except TypeError as error:
         raise TypeError(f"{op}: argument {position}: {error}") from None
+
+
+def _same_device(op: str, device: backend.Backend, found: backend.Backend, position: int) -> backend.Backend:
     if found is SCALAR or found is device:
         return device
     if device is not SCALAR:

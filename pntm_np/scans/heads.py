@@ -50,10 +50,13 @@ def head_scan(
     """
     if segment < 1:
         raise ValueError(f"head_scan: segment is {segment}; expected at least 1")
+    if len(values.shape) != 4 or values.shape[1] < 1:
+        raise ValueError(f"values has shape {values.shape}; expected (B, T, W, n) with T >= 1")
     length = values.shape[1]
     for name, shifts in (("read_shifts", read_shifts), ("write_shifts", write_shifts)):
-        if shifts.shape[1] != length:
-            raise ValueError(f"{name} has shape {shifts.shape}; expected {length} steps, as values {values.shape}")
+        if len(shifts.shape) != 4 or shifts.shape[1] != length:
+            expected = f"({values.shape[0]}, {length}, heads, 3), for values of shape {values.shape}"
+            raise ValueError(f"{name} has shape {shifts.shape}; expected {expected}")
     parts, reads = [], None
     for t in range(0, length, segment):
         now = (slice(None), slice(t, t + segment))

@@ -158,7 +158,8 @@ BAD = {
     "tau": (lambda: stabilise(S, tau=2.0), ["stabilise", "tau is 2.0", "0 to 1"]),
     "stabilise": (lambda: stabilise(S[..., :2], tau=0.1), ["s has shape (2, 4, 2)", "(..., 3)"]),
     "segment": (lambda: head_scan(S[:, :, None], S[:, :, None], V, start_state(np, 2, 1, 1, 5, 3), segment=0), ["segment is 0"]),
-    "head lengths": (lambda: head_scan(S[:, :3, None], S[:, :, None], V, start_state(np, 2, 1, 1, 5, 3)), ["read_shifts", "4 steps"]),
+    "no values": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :0], start_state(np, 2, 1, 1, 5, 3)), ["values", "T >= 1"]),
+    "head lengths": (lambda: head_scan(S[:, :3, None], S[:, :, None], V, start_state(np, 2, 1, 1, 5, 3)), ["read_shifts", "(2, 3, 1, 3)", "(2, 4, heads, 3)"]),
 }  # fmt: skip
 
 
