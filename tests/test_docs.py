@@ -19,11 +19,18 @@ def python_blocks(page: str) -> list[str]:
 
 
 def test_the_readme_example_learns():
-    (block,) = python_blocks("README.md")
     names: dict = {}
-    exec(block, names)
+    for block in python_blocks("README.md"):
+        exec(block, names)
     start = ad.value_and_grad(names["loss"])({"W": np.ones((3, 2)), "b": np.zeros(2)}, names["x"], names["y"])[0]
     assert names["value"] < start
+
+
+def test_the_page_on_the_scans_runs():
+    (block,) = python_blocks("docs/scans.md")
+    names: dict = {}
+    exec(block, names)
+    assert names["reads"].shape == (2, 100, 3, 3, 4)
 
 
 def test_the_page_on_adding_an_op_is_true_and_short(device, monkeypatch):

@@ -4,11 +4,11 @@
 
 Axes, everywhere in this order: B batch, T time, then heads (H; R read and W write heads), then m cells or n numbers.
 Every function takes a start state and returns the final one, so a sequence can be cut anywhere and carried on. All are
-differentiable in every input (``autodiff``), for any T >= 1, m >= 1 and number of heads, and for an empty batch.
+differentiable in every input (``autodiff``), for any T, m, n and number of heads >= 1, and for an empty batch.
 
 Forms: ``sequential`` is the loop, and the definition. ``paper`` is the paper's log-space scan: approximate, with
 values > 0. ``chunked`` is exact and parallel inside chunks, and the default. ``head_scan`` runs all of a layer's heads
-in time segments, so that its need for memory does not grow with T.
+in time segments, so that without gradients its need for memory does not grow with T.
 """
 
 from pntm_np.scans.heads import HeadState, head_scan, start_state

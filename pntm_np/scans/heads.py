@@ -1,7 +1,7 @@
 """Read and write heads over a tape: shifts and values in, reads out, in time segments with carried state.
 
-Addresses take T x m numbers for each head, the largest arrays there are; in segments only one segment's are alive, and
-the need for memory does not grow with T beyond inputs and reads.
+Addresses take T x m numbers for each head, the largest arrays there are. In segments only one segment's are alive, and
+the need for memory does not grow with T beyond inputs and reads; with gradients all are kept for the way back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from autodiff import Tensor, array_module, concatenate
 from autodiff.backend import Array
 from pntm_np.scans.scan import conv_shift_scan, memory_scan
 
-SEGMENT = 256  # as fast as longer ones
+SEGMENT = 256  # steps; as fast as longer ones
 
 
 class HeadState(NamedTuple):
@@ -41,13 +41,15 @@ def head_scan(
     state: HeadState,
     *,
     form: str = "chunked",
-    segment: int = SEGMENT,
+    segment: int | None = None,
 ) -> tuple[Array, HeadState]:
-    """Move the heads, write, read: read_shifts (B, T, R, 3), write_shifts (B, T, W, 3), values (B, T, W, n).
+    """Write, read, move the heads: read_shifts (B, T, R, 3), write_shifts (B, T, W, 3), values (B, T, W, n).
 
     Returns the reads (B, T, R, W, n) and the state after the last step. ``segment`` is the number of steps whose
-    addresses exist at a time.
+    addresses exist at a time: 256 by default, and all for the paper form, whose errors a restart would hide.
     """
+    if segment is None:
+        segment = max(values.shape[1:2], default=1) if form == "paper" else SEGMENT
     if segment < 1:
         raise ValueError(f"head_scan: segment is {segment}; expected at least 1")
     if len(values.shape) != 4 or values.shape[1] < 1:

@@ -28,7 +28,7 @@ def gated_scan(
     """h_t = (1 - z_t) h_{t-1} + z_t c_t: gates z and candidates c (B, T, ...), start h0 (B, ...).
 
     Returns the states h_1 .. h_T (B, T, ...) and h_T (B, ...). ``chunk`` is the number of steps in a chunk of the
-    chunked form; about sqrt(T) by default.
+    chunked form, chosen by the size of the state by default.
     """
     _expect("z", z, len(z.shape) >= 2, "(B, T, ...)")
     _expect("z", z, z.shape[1] >= 1, "(B, T, ...) with T >= 1")
@@ -60,13 +60,14 @@ def memory_scan(
     Returns the reads (B, T, R, W, n) and M_T (B, W, m, n). ``chunk`` is the number of steps in a chunk of the chunked
     form, rounded up to a power of two.
     """
-    _expect("q", q, len(q.shape) == 4 and q.shape[1] >= 1 and q.shape[3] >= 1, "(B, T, R, m) with T, m >= 1")
+    _expect("q", q, len(q.shape) == 4 and min(q.shape[1:]) >= 1, "(B, T, R, m) with T, R, m >= 1")
     batch, length, _, cells = q.shape
-    expected = f"({batch}, {length}, W, {cells}), for q of shape {q.shape}"
+    expected = f"({batch}, {length}, W, {cells}) with W >= 1, for q of shape {q.shape}"
     _expect("w", w, len(w.shape) == 4 and (*w.shape[:2], w.shape[3]) == (batch, length, cells), expected)
+    _expect("w", w, w.shape[2] >= 1, expected)
     writers = w.shape[2]
-    expected = f"({batch}, {length}, {writers}, n), for w of shape {w.shape}"
-    _expect("v", v, len(v.shape) == 4 and v.shape[:3] == (batch, length, writers), expected)
+    expected = f"({batch}, {length}, {writers}, n) with n >= 1, for w of shape {w.shape}"
+    _expect("v", v, len(v.shape) == 4 and v.shape[:3] == (batch, length, writers) and v.shape[3] >= 1, expected)
     expected = (batch, writers, cells, v.shape[3])
     _expect("M0", M0, M0.shape == expected, f"{expected}")
     return _run("memory_scan", MEMORY, form, chunk, q, w, v, M0)
@@ -82,6 +83,8 @@ def _run(name: str, forms: dict[str, Callable], form: str, chunk: int | None, *a
         raise ValueError(f"{name}: form is {form!r}; expected one of {', '.join(forms)}")
     if chunk is None:
         return forms[form](*arrays)
+    if form != "chunked":
+        raise ValueError(f"{name}: chunk is {chunk}, but form is {form!r}; only chunked has chunks")
     if chunk < 1:
         raise ValueError(f"{name}: chunk is {chunk}; expected at least 1")
-    return forms[form](*arrays, chunk=chunk) if form == "chunked" else forms[form](*arrays)
+    return forms[form](*arrays, chunk=chunk)

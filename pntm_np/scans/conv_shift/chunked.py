@@ -53,20 +53,14 @@ class Taps:
 
     def __init__(self, xp: Any, groups: int, cells: int, size: int, dtype: Any) -> None:
         self.xp, self.cells, self.size = xp, cells, size
-        self.around = xp.empty((groups, cells + 2 * size), dtype)  # the ring of cells, and size more on each side
+        self.ring = xp.arange(-size, cells + size) % cells  # the cells, and size more on each side
+        self.around = xp.empty((groups, cells + 2 * size), dtype)
         self.window = xp.lib.stride_tricks.sliding_window_view(self.around, cells, axis=-1)
         self.matrix = xp.empty((groups, 2 * size + 1, cells), dtype)
 
     def of(self, a: Any) -> Any:
         """V (G, 2 C + 1, m)."""
-        around, cells, size = self.around, self.cells, self.size
-        around[:, size : size + cells] = a
-        for first in range(size - cells, -cells, -cells):  # to the left and right, once around the ring or more often
-            low = max(first, 0)
-            around[:, low : first + cells] = a[:, low - first :]
-        for first in range(size + cells, 2 * size + cells, cells):
-            piece = around[:, first : first + cells]
-            piece[...] = a[:, : piece.shape[1]]
+        self.around[...] = a[:, self.ring]
         self.matrix[...] = self.window
         return self.matrix
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from autodiff import array_module, differentiable, irfft, rfft, vjp
 from autodiff.backend import Array
+from pntm_np.scans.log_space import EPS
 
-EPS = 1e-6  # the paper gives none
-ZERO = 1e-150  # a modulus below this has no phase to speak of: its gradient is taken as 0
+ZERO = 1e-12  # a modulus below this is a zero of the spectrum, but for rounding: it has no phase, and no gradient of it
 
 
 def log_polar(f: Any) -> tuple[Any, Any]:
@@ -24,7 +24,7 @@ def log_polar(f: Any) -> tuple[Any, Any]:
     r = abs(f)
     zero = r < ZERO
     unit = xp.where(zero, 1.0, f / xp.where(zero, 1.0, r))  # e^(i theta)
-    y = xp.log(r + EPS) + xp.log(unit)  # the second is i theta
+    y = xp.log(xp.where(zero, 0.0, r) + EPS) + xp.log(unit)  # the second is i theta
 
     def pullback(g: Any) -> Any:
         d_r, d_theta = g.real / (r + EPS), g.imag / xp.where(zero, 1.0, r)

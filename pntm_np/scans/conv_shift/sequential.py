@@ -32,8 +32,8 @@ def conv_shift_sequential(s: Array, a0: Array):
         d_s = xp.empty_like(s)
         for t in reversed(range(length)):
             before = addresses[:, t]
-            for j in range(3):  # ds_t[j] = sum_i carried[i] a[i - j]
-                d_s[:, t, ..., j] = xp.sum(carried * xp.roll(before, j - 1, -1), axis=-1)
+            for index, offset in enumerate((-1, 0, 1)):  # ds_t[j] = sum_i carried[i] a_{t-1}[i - j]
+                d_s[:, t, ..., index] = xp.sum(carried * xp.roll(before, offset, -1), axis=-1)
             # a step back is a step with left and right exchanged
             carried = step(carried, xp.flip(s[:, t], -1)) + g_addresses[:, t]
         return d_s, carried

@@ -4,8 +4,9 @@ Inside a chunk that starts from 0 the state is V_t and what it keeps of its star
 1 - z so far; so h_t = D_t (state at the chunk's start) + V_t. Products of numbers in [0, 1], no logarithm, no
 division: exact for gates of exactly 0 and 1.
 
-With about sqrt(T) chunks there are 2 sqrt(T) steps. On a CPU a step of a few thousand numbers is no slower than one of
-fewer, and joining costs time: there are only so many chunks that a step has that many.
+With about sqrt(T) chunks it takes about 3 sqrt(T) steps: V, D, and the joining. On a CPU a step of a few thousand
+numbers is no slower than one of fewer, and joining costs time: there are only so many chunks that a step has that many,
+and with a wide state only one, which is the loop.
 """
 
 from __future__ import annotations
@@ -41,12 +42,25 @@ def linear_scan(decay: Any, gain: Any, start: Any, size: int) -> Any:
     values[:, 0, 0] += decay[:, 0, 0] * start  # the first chunk knows its start
     for k in range(1, size):  # V_t of all chunks at once
         values[:, :, k] += decay[:, :, k] * values[:, :, k - 1]
-    kept = decay[:, 1:].copy()
-    for k in range(1, size):  # D_t of all others
-        kept[:, :, k] *= kept[:, :, k - 1]
-    for j in range(1, count):  # the chunks one after the other
-        values[:, j] += kept[:, j - 1] * values[:, j - 1, -1:]
+    if count > 1:
+        kept = decay[:, 1:].copy()
+        for k in range(1, size):  # D_t of all but the first
+            kept[:, :, k] *= kept[:, :, k - 1]
+        for j in range(1, count):  # the chunks one after the other
+            values[:, j] += kept[:, j - 1] * values[:, j - 1, -1:]
     return values.reshape(batch, count * size, *trailing)[:, :length]
+
+
+def carried_back(decay: Any, g_states: Any, g_last: Any, size: int | None = None) -> Any:
+    """The whole cotangent of every state, its own and what comes back through those after it.
+
+    The same recurrence from the end: carried_t = g_t + decay_{t+1} carried_{t+1}.
+    """
+    xp = array_module(decay)
+    from_the_end = xp.ones_like(decay)
+    from_the_end[:, 1:] = xp.flip(decay[:, 1:], 1)
+    size = size or chunk_size(decay.shape[1], g_last)
+    return xp.flip(linear_scan(from_the_end, xp.flip(g_states, 1), g_last, size), 1)
 
 
 @differentiable
@@ -58,11 +72,7 @@ def gated_chunked(z: Array, c: Array, h0: Array, *, chunk: int | None = None):
     states = linear_scan(1 - z, z * c, h0, size)
 
     def pullback(g):
-        # the same recurrence from the end: carried_t = g_t + (1 - z_{t+1}) carried_{t+1}
-        g_states, g_last = g
-        keep = xp.ones_like(states)
-        keep[:, 1:] = xp.flip(1 - z[:, 1:], 1)
-        carried = xp.flip(linear_scan(keep, xp.flip(g_states, 1), g_last, size), 1)
+        carried = carried_back(1 - z, *g, size)
         before = xp.concatenate([h0[:, None], states[:, :-1]], axis=1)
         return carried * (c - before), carried * z, carried[:, 0] * (1 - z[:, 0])
 

@@ -1,14 +1,14 @@
 """Exact, by matrix products: gated linear attention with halving inside a chunk. Never T x m x n.
 
-Time is cut into chunks of C steps; between chunks only the memory M is carried. With keys k = the write address, decay
-d = 1 - k and queries q = the read address, step t reads from every earlier write s of its chunk
-    q_t . (k_s d_{s+1} .. d_t) v_s,
-and from its own write (q_t . k_t) v_t. A block of 2 b steps, split in the middle, has all pairs of s on the left and t
-on the right as one product of (q_t P_t) and (k_s Q_s), where P_t is the product of d from the middle to t and Q_s that
-from s to the middle. All factors are in [0, 1]: zeros and ones are exact, nothing overflows, and nothing divides.
-Blocks are halved down to single steps; going up, the products of two halves merge by multiplication. Step t also reads
-(q_t . product of d from the chunk's start) M, and M becomes (product of d over the chunk) M + sum_s (k_s . product of
-d after s) v_s.
+Time is cut into chunks of C steps; between chunks only the memory M is carried. With the decay d = 1 - w, step t reads
+from every earlier write s of its chunk
+    q_t . (w_s d_{s+1} .. d_t) v_s,
+and from its own write (q_t . w_t) v_t. A block of 2 b steps, split in the middle, has all pairs of s on the left and t
+on the right as one product of (q_t P_t) and (w_s Q_s), where P_t is the product of d from the middle to t, with d_t, and
+Q_s that from s to the middle, without d_s. All factors are in [0, 1]: zeros and ones are exact, nothing overflows, and
+nothing divides. Blocks are halved down to single steps; going up, the products of two halves merge by multiplication.
+Step t also reads (q_t . product of d from the chunk's start to t) M, and M becomes
+(product of d over the chunk) M + sum_s (w_s . product of d after s) v_s.
 
 The way back recomputes a chunk from the memory at its start, and that from the one before every 16th.
 """
@@ -29,14 +29,15 @@ BLOCK = 1 << 18  # numbers in the largest temporary: the batch is worked off in 
 
 
 class Level(NamedTuple):
-    """Blocks of 2 b steps, each split in two. Products of decays within the halves, (B, W, N, b, m)."""
+    """Products of decays within runs of b steps, which are the halves of blocks of 2 b. (B, W, C, m) each."""
 
     b: int
-    prefix: Any  # from the start of each half to a step, that step included; (B, W, C, m)
-    suffix: Any  # from a step, that step excluded, to the end of its half
+    prefix: Any  # from the start of a step's run to the step, which is included
+    suffix: Any  # from a step, which is excluded, to the end of its run
 
 
-# In the functions below k stands for a step within a half and n for a block: N blocks of 2 b steps make a chunk.
+# Letters of einsum: b batch, w write head, r read head, m cell, n number; c step of a chunk, or x block and s step of a
+# block's half.
 def halves(x: Any, b: int) -> tuple[Any, Any]:
     """Left and right halves of the blocks of 2 b steps: (.., C, m) with C on axis -2 -> two (.., N, b, m)."""
     x = x.reshape(*x.shape[:-2], -1, 2, b, x.shape[-1])
@@ -66,8 +67,8 @@ def merged_pullback(xp: Any, level: Level, d_prefix: Any, d_suffix: Any) -> None
     left_suffix, _ = halves(level.suffix, b)
     d_left, d_right = halves(d_prefix, b)
     d_left_suffix, _ = halves(d_suffix, b)
-    d_over_left = xp.einsum("...km,...km->...m", d_right, right)
-    d_over_right = xp.einsum("...km,...km->...m", d_left_suffix, left_suffix)
+    d_over_left = xp.einsum("...sm,...sm->...m", d_right, right)
+    d_over_right = xp.einsum("...sm,...sm->...m", d_left_suffix, left_suffix)
     d_right *= left[..., -1:, :]
     d_left_suffix *= right[..., -1:, :]
     d_left[..., -1, :] += d_over_left
@@ -83,10 +84,10 @@ def levels_of(xp: Any, decay: Any) -> list[Level]:
 
 
 class Chunk(NamedTuple):
-    """One chunk of a block of the batch: q (B, C, R, m), k (B, W, C, m), v (B, W, C, n)."""
+    """One chunk of a block of the batch: q (B, C, R, m), w (B, W, C, m), v (B, W, C, n)."""
 
     q: Any
-    k: Any
+    w: Any
     v: Any
 
 
@@ -101,14 +102,14 @@ def transposed(x: Any) -> Any:
 
 def forward(xp: Any, chunk: Chunk, M: Any) -> tuple[Any, Any]:
     """Reads (B, W, C, R, n) of a chunk and the memory after it."""
-    q, k, v = chunk
-    found = levels_of(xp, 1 - k)
+    q, w, v = chunk
+    found = levels_of(xp, 1 - w)
     whole = found.pop()
     reads = rows(q[:, None] * whole.prefix[..., None, :]) @ M
-    reads = reads.reshape(*k.shape[:3], q.shape[2], v.shape[-1])
-    reads += own_scores(xp, q, k)[..., None] * v[..., None, :]
+    reads = reads.reshape(*w.shape[:3], q.shape[2], v.shape[-1])
+    reads += own_scores(q, w)[..., None] * v[..., None, :]
     for level in found:
-        _, _, scores = level_scores(level, q, k)
+        _, _, scores = level_scores(level, q, w)
         left_values, _ = halves(v, level.b)
         target = reads.reshape(*v.shape[:2], -1, 2, level.b, *reads.shape[3:])[:, :, :, 1]
         target += (scores @ left_values).reshape(target.shape)
@@ -116,28 +117,28 @@ def forward(xp: Any, chunk: Chunk, M: Any) -> tuple[Any, Any]:
 
 
 def next_memory(chunk: Chunk, whole: Level, M: Any) -> Any:
-    return whole.prefix[..., -1, :, None] * M + transposed(chunk.k * whole.suffix) @ chunk.v
+    return whole.prefix[..., -1, :, None] * M + transposed(chunk.w * whole.suffix) @ chunk.v
 
 
-def own_scores(xp: Any, q: Any, k: Any) -> Any:
-    """q_t . k_t of every pair of heads: (B, W, C, R)."""
-    return (q[:, None] @ k[..., None])[..., 0]
+def own_scores(q: Any, w: Any) -> Any:
+    """q_t . w_t of every pair of heads: (B, W, C, R)."""
+    return (q[:, None] @ w[..., None])[..., 0]
 
 
-def level_scores(level: Level, q: Any, k: Any) -> tuple[Any, Any, Any]:
-    """(q_t P_t), (k_s Q_s) and their products, (B, W, N, b R, b)."""
+def level_scores(level: Level, q: Any, w: Any) -> tuple[Any, Any, Any]:
+    """(q_t P_t), (w_s Q_s) and their products, (B, W, N, b R, b)."""
     _, right = halves(level.prefix, level.b)
-    left_keys, _ = halves(k, level.b)
+    left_w, _ = halves(w, level.b)
     left_suffix, _ = halves(level.suffix, level.b)
     queries = rows(query_halves(q, level.b) * right[..., None, :])
-    keys = left_keys * left_suffix
+    keys = left_w * left_suffix
     return queries, keys, queries @ transposed(keys)
 
 
 def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any, Any, Any]:
-    """Cotangents of q, k, v and the memory before the chunk, given those of its reads and the memory after it."""
-    q, k, v = chunk
-    found = levels_of(xp, 1 - k)
+    """Cotangents of q, w, v and the memory before the chunk, given those of its reads and the memory after it."""
+    q, w, v = chunk
+    found = levels_of(xp, 1 - w)
     whole = found.pop()
 
     # reads from before the chunk
@@ -150,35 +151,35 @@ def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any,
     # the memory after it
     d_prefix[..., -1, :] += xp.einsum("bwmn,bwmn->bwm", g_M, M)
     d_M += whole.prefix[..., -1, :, None] * g_M
-    d_kept = v @ transposed(g_M)  # of k times its suffix
-    d_k, d_suffix = d_kept * whole.suffix, d_kept * k
-    d_v = (k * whole.suffix) @ g_M
+    d_kept = v @ transposed(g_M)  # of w times its suffix
+    d_w, d_suffix = d_kept * whole.suffix, d_kept * w
+    d_v = (w * whole.suffix) @ g_M
 
     # each step's own write
     d_own = (g @ v[..., None])[..., 0]  # B, W, C, R
-    d_v += (own_scores(xp, q, k)[..., None, :] @ g)[..., 0, :]
-    d_q += xp.einsum("bwcr,bwcm->bcrm", d_own, k)
-    d_k += (d_own[..., None, :] @ q[:, None])[..., 0, :]
+    d_v += (own_scores(q, w)[..., None, :] @ g)[..., 0, :]
+    d_q += xp.einsum("bwcr,bwcm->bcrm", d_own, w)
+    d_w += (d_own[..., None, :] @ q[:, None])[..., 0, :]
 
     for level in reversed(found):
         merged_pullback(xp, level, d_prefix, d_suffix)
-        queries, keys, scores = level_scores(level, q, k)
+        queries, keys, scores = level_scores(level, q, w)
         _, right = halves(level.prefix, level.b)
-        left_keys, _ = halves(k, level.b)
+        left_w, _ = halves(w, level.b)
         left_suffix, _ = halves(level.suffix, level.b)
         left_values, _ = halves(v, level.b)
         g_right = rows(g.reshape(*v.shape[:2], -1, 2, level.b, *g.shape[3:])[:, :, :, 1])  # B, W, N, b R, n
         d_scores = g_right @ transposed(left_values)
         halves(d_v, level.b)[0][...] += transposed(scores) @ g_right
         d_keys = transposed(d_scores) @ queries
-        halves(d_k, level.b)[0][...] += d_keys * left_suffix
-        halves(d_suffix, level.b)[0][...] += d_keys * left_keys
+        halves(d_w, level.b)[0][...] += d_keys * left_suffix
+        halves(d_suffix, level.b)[0][...] += d_keys * left_w
         d_queries = (d_scores @ keys).reshape(*right.shape[:-1], q.shape[2], right.shape[-1])  # B, W, N, b, R, m
         target = query_halves(d_q, level.b)[:, 0]
-        target += xp.einsum("bwnkrm,bwnkm->bnkrm", d_queries, right)
-        halves(d_prefix, level.b)[1][...] += xp.einsum("bwnkrm,bnkrm->bwnkm", d_queries, query_halves(q, level.b)[:, 0])
-    d_k -= d_prefix  # d = 1 - k
-    return d_q, d_k, d_v, d_M
+        target += xp.einsum("bwxsrm,bwxsm->bxsrm", d_queries, right)
+        halves(d_prefix, level.b)[1][...] += xp.einsum("bwxsrm,bxsrm->bwxsm", d_queries, query_halves(q, level.b)[:, 0])
+    d_w -= d_prefix  # d = 1 - w
+    return d_q, d_w, d_v, d_M
 
 
 @differentiable
@@ -227,7 +228,7 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
                 memories = [kept[block.start, run[0]]]
                 for t in run[:-1]:
                     part = load(block, t)
-                    memories.append(next_memory(part, levels_of(xp, 1 - part.k)[-1], memories[-1]))
+                    memories.append(next_memory(part, levels_of(xp, 1 - part.w)[-1], memories[-1]))
                 for t, M in zip(reversed(run), reversed(memories), strict=True):
                     part, stop = load(block, t), min(t + size, length)
                     g_part = xp.zeros((*part.v.shape[:3], readers, width), dtype)  # B, W, C, R, n

@@ -1,8 +1,7 @@
 """Algorithm 2: every cell by the log-space scan, the memory materialised for all steps: T x m x n numbers.
 
-The listing has decay and gain exchanged; the update rule decides: decay 1 - a, gain a. Write addresses are clamped to
-[EPS, 1 - EPS], so that no cell is ever quite left alone: one written once and then not for 65,536 steps loses several
-percent. Values must be > 0 and the start memory >= 0.
+The listing has decay and gain exchanged; the update rule decides: decay 1 - w, gain w. Because of the clamp no cell is
+ever quite left alone: one written once and then not for 65,536 steps loses six percent of its value.
 """
 
 from __future__ import annotations
@@ -11,25 +10,26 @@ import numpy as np
 
 from autodiff import array_module, differentiable
 from autodiff.backend import Array
-from pntm_np.scans.gated.paper import EPS, log_space_adjoint, log_space_scan
+from pntm_np.scans.gated.chunked import carried_back
+from pntm_np.scans.log_space import clamp, log_space_scan
 
 
 @differentiable
 def memory_paper(q: Array, w: Array, v: Array, M0: Array):
     xp = array_module(q, w, v, M0)
-    gate = xp.minimum(xp.maximum(w, EPS), 1 - EPS)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    gate = clamp(w)
+    with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = -inf is an empty cell; log of less is NaN
         gain = xp.log(gate)[..., None] + xp.log(v)[..., None, :]  # B, T, W, m, n
         decay = xp.broadcast_to(xp.log1p(-gate)[..., None], gain.shape)
-        memories, total = log_space_scan(decay, gain, xp.log(M0))
+        memories = log_space_scan(decay, gain, xp.log(M0))  # M_1 .. M_T
     reads = (q[:, :, None] @ memories).swapaxes(2, 3)  # B, T, R, W, n
 
     def pullback(g):
         g_reads, g_last = g
         g_reads = g_reads.swapaxes(2, 3)
         g_memories = q.swapaxes(2, 3)[:, :, None] @ g_reads
-        g_memories[:, -1] += g_last
-        carried = log_space_adjoint(g_memories, total)
+        decay = xp.broadcast_to((1 - gate)[..., None], g_memories.shape)
+        carried = carried_back(decay, g_memories, g_last)
         before = xp.concatenate([M0[:, None], memories[:, :-1]], axis=1)
         d_q = xp.sum(g_reads @ memories.swapaxes(3, 4), axis=2)
         d_w = xp.sum(carried * (v[..., None, :] - before), axis=-1) * (w == gate)

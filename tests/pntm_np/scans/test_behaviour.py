@@ -122,6 +122,18 @@ def test_gradients_at_exact_zeros_are_finite_in_every_form(scan: str):
         assert all(np.isfinite(x).all() for x in run(scan, form, inputs)), form
 
 
+@pytest.mark.parametrize("shift", [(0.5, 0.0, 0.5), (0.0, 0.5, 0.5), (1 / 3, 1 / 3, 1 / 3), (0.25, 0.5, 0.25)])
+def test_the_papers_gradient_at_zeros_of_the_spectrum_has_the_size_of_the_loops(shift):
+    """A zero of the spectrum is a tiny number after rounding, whose phase is noise: divided by, it would explode."""
+    for cells in (2, 8, 12, 96):
+        s, a = np.empty((1, 3, 1, 3)), np.zeros((1, 1, cells))
+        s[...] = shift
+        a[..., 0] = 1
+        exact, paper = (run("conv_shift", form, [s, a]) for form in ("sequential", "paper"))
+        for e, p in zip(exact, paper, strict=True):
+            assert np.abs(p).max() <= 3 * np.abs(e).max()
+
+
 def test_an_empty_batch():
     for scan in SCANS:
         for form in FORMS:
@@ -142,6 +154,10 @@ BAD = {
     "no cells": (lambda: conv_shift_scan(S, A[:, :0]), ["a0", "(2, 0)", "m >= 1"]),
     "another batch": (lambda: conv_shift_scan(S, A[:1]), ["a0", "(1, 5)", "(2, m)"]),
     "chunk": (lambda: conv_shift_scan(S, A, chunk=0), ["conv_shift_scan", "chunk is 0", "at least 1"]),
+    "chunk of another form": (lambda: conv_shift_scan(S, A, form="paper", chunk=4), ["chunk is 4", "'paper'", "only chunked"]),
+    "no read heads": (lambda: memory_scan(Q[:, :, :0], W, V, M), ["q", "(2, 4, 0, 5)", "R, m >= 1"]),
+    "no write heads": (lambda: memory_scan(Q, W[:, :, :0], V[:, :, :0], M[:, :0]), ["w", "(2, 4, 0, 5)", "W >= 1"]),
+    "no numbers": (lambda: memory_scan(Q, W, V[..., :0], M[..., :0]), ["v", "(2, 4, 2, 0)", "n >= 1"]),
     "form": (lambda: conv_shift_scan(S, A, form="fft"), ["'fft'", "sequential, paper, chunked"]),
     "gates without time": (lambda: gated_scan(Z[0, 0], Z, Z), ["z", "(3,)", "(B, T, ...)"]),
     "no gates": (lambda: gated_scan(Z[:, :0], Z[:, :0], Z[:, 0]), ["z", "T >= 1"]),

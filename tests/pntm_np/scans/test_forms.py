@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autodiff as ad
-from pntm_np.scans.gated.paper import EPS
+from pntm_np.scans.log_space import EPS
 from tests import standin, tally
 from tests.pntm_np.scans.cases import KINDS, LENGTHS, SCANS, Case, deviation, draw_cotangents, run
 
