@@ -4,10 +4,10 @@ Time is cut into chunks of C steps; between chunks only the memory M is carried.
 from every earlier write s of its chunk
     q_t . (w_s d_{s+1} .. d_t) v_s,
 and from its own write (q_t . w_t) v_t. A block of 2 b steps, split in the middle, has all pairs of s on the left and t
-on the right as one product of (q_t P_t) and (w_s Q_s), where P_t is the product of d from the middle to t, with d_t, and
-Q_s that from s to the middle, without d_s. All factors are in [0, 1]: zeros and ones are exact, nothing overflows, and
-nothing divides. Blocks are halved down to single steps; going up, the products of two halves merge by multiplication.
-Step t also reads (q_t . product of d from the chunk's start to t) M, and M becomes
+on the right as one product of (q_t P_t) and (w_s Q_s), where P_t is the product of d from the middle to t, with d_t,
+and Q_s that from s to the middle, without d_s. All factors are in [0, 1]: zeros and ones are exact, nothing overflows,
+and nothing divides. Blocks are halved down to single steps; going up, the products of two halves merge by
+multiplication. Step t also reads (q_t . product of d from the chunk's start to t) M, and M becomes
 (product of d over the chunk) M + sum_s (w_s . product of d after s) v_s.
 
 The way back recomputes a chunk from the memory at its start, and that from the one before every 16th.
@@ -21,9 +21,7 @@ from typing import Any, NamedTuple
 from autodiff import array_module, differentiable
 from autodiff.backend import Array, on_host
 
-CHUNK = (
-    16  # for one pair of heads; with more, the work on pairs inside a chunk counts for more, and half of it is faster
-)
+CHUNK = 16  # steps, for one pair of heads; half of it is faster with more pairs, which are the work inside a chunk
 KEPT = 16  # chunks between the memories that are kept for the way back
 BLOCK = 1 << 18  # numbers in the largest temporary: the batch is worked off in blocks that stay in the cache
 
@@ -144,8 +142,9 @@ def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any,
     # reads from before the chunk
     scaled = rows(q[:, None] * whole.prefix[..., None, :])
     d_scaled = (rows(g) @ transposed(M)).reshape(*g.shape[:-1], M.shape[-2])  # B, W, C, R, m
-    d_q = xp.einsum("bwcrm,bwcm->bcrm", d_scaled, whole.prefix)
-    d_prefix = xp.einsum("bwcrm,bcrm->bwcm", d_scaled, q)
+    # contiguous, for the halves below are written to through views
+    d_q = xp.ascontiguousarray(xp.einsum("bwcrm,bwcm->bcrm", d_scaled, whole.prefix))
+    d_prefix = xp.ascontiguousarray(xp.einsum("bwcrm,bcrm->bwcm", d_scaled, q))
     d_M = transposed(scaled) @ rows(g)
 
     # the memory after it
@@ -205,7 +204,8 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
         parts = [x[block, t : t + size].astype(dtype) for x in (q, w, v)]
         if t + size > length:
             parts = [xp.pad(x, ((0, 0), (0, t + size - length), (0, 0), (0, 0))) for x in parts]
-        return Chunk(parts[0], *(xp.ascontiguousarray(x.swapaxes(1, 2)) for x in parts[1:]))
+        parts = [parts[0], *(x.swapaxes(1, 2) for x in parts[1:])]
+        return Chunk(*(xp.ascontiguousarray(x) for x in parts))
 
     kept = {}  # the memory before every KEPT-th chunk of a block of the batch
     for block in blocks():
