@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from autodiff import Tensor, array_module, concatenate
+from autodiff import Tensor, array_module, concatenate, expect
 from autodiff.backend import Array
-from pntm_np.scans.scan import conv_shift_scan, memory_scan
+from pntm_np.scans.scan import FORMS, check_arrays, conv_shift_scan, memory_scan
 
 SEGMENT = 256  # steps; as fast as longer ones
 
@@ -48,17 +48,14 @@ def head_scan(
     Returns the reads (B, T, R, W, n) and the state after the last step. ``segment`` is the number of steps whose
     addresses exist at a time: 256 by default, and all for the paper form, whose errors a restart would hide.
     """
+    length = _check(read_shifts, write_shifts, values, state)
+    if form not in FORMS:
+        raise ValueError(f"head_scan: form is {form!r}; expected one of {', '.join(FORMS)}")
     if segment is None:
-        segment = max(values.shape[1:2], default=1) if form == "paper" else SEGMENT
+        segment = length if form == "paper" else SEGMENT
+    segment = expect.integer("head_scan: segment", segment)
     if segment < 1:
         raise ValueError(f"head_scan: segment is {segment}; expected at least 1")
-    if len(values.shape) != 4 or values.shape[1] < 1:
-        raise ValueError(f"values has shape {values.shape}; expected (B, T, W, n) with T >= 1")
-    length = values.shape[1]
-    for name, shifts in (("read_shifts", read_shifts), ("write_shifts", write_shifts)):
-        if len(shifts.shape) != 4 or shifts.shape[1] != length:
-            expected = f"({values.shape[0]}, {length}, heads, 3), for values of shape {values.shape}"
-            raise ValueError(f"{name} has shape {shifts.shape}; expected {expected}")
     parts, reads = [], None
     for t in range(0, length, segment):
         now = (slice(None), slice(t, t + segment))
@@ -74,3 +71,25 @@ def head_scan(
             reads = array_module(part).empty((part.shape[0], length, *part.shape[2:]), part.dtype)
         reads[now] = part
     return concatenate(*parts, axis=1) if parts else reads, state
+
+
+def _check(read_shifts: Array, write_shifts: Array, values: Array, state: HeadState) -> int:
+    """The number of steps, if everything fits together."""
+    check_arrays(read_shifts=read_shifts, write_shifts=write_shifts, values=values)
+    if len(values.shape) != 4 or min(values.shape[1:]) < 1:
+        raise ValueError(f"values has shape {values.shape}; expected (B, T, W, n) with T, W, n >= 1")
+    if not isinstance(state, HeadState):
+        raise TypeError(f"state is {type(state).__name__}; expected a HeadState, as start_state makes it")
+    batch, length, writers, width = values.shape
+    readers, cells = (read_shifts.shape[2] if len(read_shifts.shape) == 4 else 0), state.memory.shape[-2]
+    expected = {
+        "read_shifts": (read_shifts, (batch, length, max(readers, 1), 3)),
+        "write_shifts": (write_shifts, (batch, length, writers, 3)),
+        "state.read_address": (state.read_address, (batch, readers, cells)),
+        "state.write_address": (state.write_address, (batch, writers, cells)),
+        "state.memory": (state.memory, (batch, writers, cells, width)),
+    }
+    for name, (x, shape) in expected.items():
+        if tuple(x.shape) != shape:
+            raise ValueError(f"{name} has shape {x.shape}; expected {shape}, for values of shape {values.shape}")
+    return length

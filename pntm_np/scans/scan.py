@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from autodiff import expect
 from autodiff.backend import Array
 from pntm_np.scans.conv_shift.chunked import conv_shift_chunked
 from pntm_np.scans.conv_shift.paper import conv_shift_paper
@@ -30,6 +31,7 @@ def gated_scan(
     Returns the states h_1 .. h_T (B, T, ...) and h_T (B, ...). ``chunk`` is the number of steps in a chunk of the
     chunked form, chosen by the size of the state by default.
     """
+    check_arrays(z=z, c=c, h0=h0)
     _expect("z", z, len(z.shape) >= 2, "(B, T, ...)")
     _expect("z", z, z.shape[1] >= 1, "(B, T, ...) with T >= 1")
     _expect("c", c, c.shape == z.shape, f"{z.shape}, that of z")
@@ -43,6 +45,7 @@ def conv_shift_scan(s: Array, a0: Array, *, form: str = "chunked", chunk: int | 
     Returns a_0 .. a_{T-1} (B, T, ..., m), the addresses *before* each step's shift, with which P-NTM reads and
     writes, and a_T (B, ..., m). ``chunk`` is the number of steps in a chunk of the chunked form.
     """
+    check_arrays(s=s, a0=a0)
     _expect("s", s, len(s.shape) >= 3 and s.shape[-1] == 3, "(B, T, ..., 3): left, stay, right")
     _expect("s", s, s.shape[1] >= 1, "(B, T, ..., 3) with T >= 1")
     heads = s.shape[:1] + s.shape[2:-1]
@@ -60,6 +63,7 @@ def memory_scan(
     Returns the reads (B, T, R, W, n) and M_T (B, W, m, n). ``chunk`` is the number of steps in a chunk of the chunked
     form, rounded up to a power of two.
     """
+    check_arrays(q=q, w=w, v=v, M0=M0)
     _expect("q", q, len(q.shape) == 4 and min(q.shape[1:]) >= 1, "(B, T, R, m) with T, R, m >= 1")
     batch, length, _, cells = q.shape
     expected = f"({batch}, {length}, W, {cells}) with W >= 1, for q of shape {q.shape}"
@@ -71,6 +75,15 @@ def memory_scan(
     expected = (batch, writers, cells, v.shape[3])
     _expect("M0", M0, M0.shape == expected, f"{expected}")
     return _run("memory_scan", MEMORY, form, chunk, q, w, v, M0)
+
+
+def check_arrays(**arrays: Any) -> None:
+    """float32 and float64 arrays: no gradient is written for anything else."""
+    for name, x in arrays.items():
+        dtype = getattr(x, "dtype", None)
+        if dtype is None or dtype.kind != "f" or dtype.itemsize < 4:
+            given = type(x).__name__ if dtype is None else f"an array of {dtype}"
+            raise TypeError(f"{name} is {given}; expected a float32 or float64 array")
 
 
 def _expect(name: str, x: Any, holds: bool, expected: str) -> None:
@@ -85,6 +98,7 @@ def _run(name: str, forms: dict[str, Callable], form: str, chunk: int | None, *a
         return forms[form](*arrays)
     if form != "chunked":
         raise ValueError(f"{name}: chunk is {chunk}, but form is {form!r}; only chunked has chunks")
+    chunk = expect.integer(f"{name}: chunk", chunk)
     if chunk < 1:
         raise ValueError(f"{name}: chunk is {chunk}; expected at least 1")
     return forms[form](*arrays, chunk=chunk)

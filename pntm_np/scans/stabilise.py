@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autodiff import array_module, differentiable
+from autodiff import array_module, differentiable, expect
 from autodiff.backend import Array
 
 
@@ -15,6 +15,8 @@ def stabilise(s: Array, *, tau: float):
     """
     if s.ndim == 0 or s.shape[-1] != 3:
         raise ValueError(f"s has shape {s.shape}; expected (..., 3): left, stay, right")
+    expect.real(s)
+    tau = expect.number("tau", tau)
     if not 0 <= tau <= 1:
         raise ValueError(f"tau is {tau}; expected a number from 0 to 1")
     xp = array_module(s)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import autodiff as ad
 from pntm_np.scans import conv_shift_scan, gated_scan, head_scan, memory_scan, stabilise, start_state
+from pntm_np.scans.memory import chunked as memory_chunked_module
 from tests.pntm_np.scans.cases import KINDS, SCANS, Case, deviation, run
 
 FORMS = ("sequential", "paper", "chunked")
@@ -173,9 +174,11 @@ BAD = {
     "memory chunk": (lambda: memory_scan(Q, W, V, M, chunk=0), ["memory_scan", "chunk is 0"]),
     "tau": (lambda: stabilise(S, tau=2.0), ["stabilise", "tau is 2.0", "0 to 1"]),
     "stabilise": (lambda: stabilise(S[..., :2], tau=0.1), ["s has shape (2, 4, 2)", "(..., 3)"]),
-    "segment": (lambda: head_scan(S[:, :, None], S[:, :, None], V, start_state(np, 2, 1, 1, 5, 3), segment=0), ["segment is 0"]),
-    "no values": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :0], start_state(np, 2, 1, 1, 5, 3)), ["values", "T >= 1"]),
-    "head lengths": (lambda: head_scan(S[:, :3, None], S[:, :, None], V, start_state(np, 2, 1, 1, 5, 3)), ["read_shifts", "(2, 3, 1, 3)", "(2, 4, heads, 3)"]),
+    "segment": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :, :1], start_state(np, 2, 1, 1, 5, 3), segment=0), ["segment is 0"]),
+    "no values": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :0], start_state(np, 2, 1, 1, 5, 3)), ["values", "T, W, n >= 1"]),
+    "head form": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :, :1], start_state(np, 2, 1, 1, 5, 3), form="fft"), ["head_scan", "'fft'"]),
+    "head state": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :, :1], start_state(np, 2, 1, 1, 5, 4)), ["state.memory", "(2, 1, 5, 4)", "(2, 1, 5, 3)"]),
+    "head lengths": (lambda: head_scan(S[:, :3, None], S[:, :, None], V, start_state(np, 2, 1, 1, 5, 3)), ["read_shifts", "(2, 3, 1, 3)", "(2, 4, 1, 3)"]),
 }  # fmt: skip
 
 
@@ -222,9 +225,47 @@ def test_mixed_precision_is_promoted_and_gradients_come_back_as_they_were(scan: 
         assert all(x.dtype == np.float64 for x in found[:2])
 
 
-def test_integers_are_refused_or_promoted_never_truncated():
-    addresses, _ = conv_shift_scan(S, A.astype(np.int64))
-    assert addresses.dtype == np.float64 and addresses[0, 1].sum() == pytest.approx(1)
+@pytest.mark.parametrize("dtype", [np.int64, np.complex128, np.float16, bool])
+def test_other_dtypes_are_refused(dtype):
+    for call, name in (
+        (lambda: conv_shift_scan(S.astype(dtype), A), "s"),
+        (lambda: conv_shift_scan(S, A.astype(dtype)), "a0"),
+        (lambda: gated_scan(Z, Z.astype(dtype), Z[:, 0]), "c"),
+        (lambda: memory_scan(Q, W, V, M.astype(dtype)), "M0"),
+        (lambda: conv_shift_scan(S, [1.0, 0.0]), "a0"),
+    ):
+        with pytest.raises(TypeError, match=f"{name} is .*; expected a float32 or float64 array"):
+            call()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_the_batch_in_blocks(monkeypatch, batch: int):
+    """The chunked memory works off the batch in blocks; here of one row each, and of two."""
+    for rows in (1, 2):
+        monkeypatch.setattr(memory_chunked_module, "BLOCK", rows * 2 * 3 * 8 * 5)
+        inputs = Case("memory", 40, "mixed", seed=4, batch=batch, heads=2, readers=3, cells=5).inputs()
+        expected, found = (run("memory", form, inputs) for form in ("sequential", "chunked"))
+        assert max(map(deviation, found, expected)) <= 1e-12
+
+
+def test_the_paper_forms_are_the_papers():
+    """What their epsilon does shows: growth of the spectrum, a leak through the clamp, no gradient where it acts."""
+    length = 2000
+    z, c = np.zeros((1, length, 1)), np.full((1, length, 1), 3.0)
+    _, h = gated_scan(z, c, np.ones((1, 1)), form="paper")
+    assert h[0, 0] == pytest.approx(3 - 2 * (1 - 1e-6) ** length, rel=1e-6)  # a closed gate lets EPS through
+    d_z = run("gated", "paper", [z, c, np.ones((1, 1))])[2]
+    assert not d_z.any()
+    w = np.zeros((1, length, 1, 2))
+    w[..., 1] = 1
+    _, M = memory_scan(w, w, np.full((1, length, 1, 1), 3.0), np.ones((1, 1, 2, 1)), form="paper")
+    assert M[0, 0, 0, 0] == pytest.approx(3 - 2 * (1 - 1e-6) ** length, rel=1e-6)
+    assert not run("memory", "paper", [w, w, np.full((1, length, 1, 1), 3.0), np.ones((1, 1, 2, 1))])[3].any()
+    s, a = np.tile([0.2, 0.6, 0.2], (1, length, 1)), np.full((1, 4), 0.25)
+    _, last = conv_shift_scan(s, a, form="paper")
+    assert last.sum() == pytest.approx((1 + 1e-6) ** (length + 1), rel=1e-7)  # the first bin grows by EPS a step
+    stay = np.tile([0.0, 1.0, 0.0], (1, 5, 1))
+    assert not run("conv_shift", "paper", [stay, np.ones((1, 1))])[2].any()  # the only cell is above 1: clamped
 
 
 # ---- memory ---------------------------------------------------------------------------------------

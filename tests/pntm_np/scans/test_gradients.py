@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from pntm_np.scans import head_scan, stabilise, start_state
+from pntm_np.scans import HeadState, conv_shift_scan, head_scan, memory_scan, stabilise, start_state
 from tests.pntm_np.scans.cases import SCANS, Case, deviation, draw_cotangents, run
 
 
@@ -79,6 +79,7 @@ def test_stabilise_exact_ties_and_softmax():
     np.testing.assert_allclose(stabilise(third, tau=0.9), third)
     np.testing.assert_array_equal(stabilise(np.array([0.5, 0.5, 0.0]), tau=0.6), [0.5, 0.5, 0.0])
     np.testing.assert_array_equal(stabilise(np.array([0.0, 1.0, 0.0]), tau=0.01), [0, 1, 0])
+    np.testing.assert_array_equal(stabilise(np.array([0.25, 0.25, 0.5]), tau=0.25), [0.25, 0.25, 0.5])  # >= tau stays
     logits = np.array([1.0, -6.0, 2.0])
     s = np.exp(logits) / np.exp(logits).sum()
     over_two = np.exp(logits[[0, 2]]) / np.exp(logits[[0, 2]]).sum()  # the paper: softmax over what remains
@@ -92,12 +93,33 @@ def test_heads_in_segments_equal_one_go(form: str, segment: int, rng):
     """Shifts and values to reads, with gradients through all segments."""
     shifts = [rng.dirichlet(np.ones(3), (2, 50, h)) for h in (2, 1)]
     values, state = rng.uniform(0, 1, (2, 50, 1, 3)), start_state(np, 2, 2, 1, 9, 3, np.float64)
-    expected, last = head_scan(*shifts, values, state, form="sequential", segment=1000)
+    q, read_address = conv_shift_scan(shifts[0], state.read_address, form="sequential")
+    w, write_address = conv_shift_scan(shifts[1], state.write_address, form="sequential")
+    expected, memory = memory_scan(q, w, values, state.memory, form="sequential")
+    last = (read_address, write_address, memory)
     found, carried = head_scan(*shifts, values, state, form=form, segment=segment)
     assert max(map(deviation, (found, *carried), (expected, *last))) <= 1e-12
 
-    def pulled(form: str, segment: int):
-        value, pullback = ad.vjp(lambda *a: head_scan(*a, state, form=form, segment=segment)[0], *shifts, values)
-        return [value, *pullback(np.ones_like(value))]
+    def in_segments(s_r, s_w, v, *start):
+        reads, end = head_scan(s_r, s_w, v, HeadState(*start), form=form, segment=segment)
+        return reads, *end
 
-    assert max(map(deviation, pulled(form, segment), pulled("sequential", 1000))) <= 1e-12
+    def composed(s_r, s_w, v, a_r, a_w, M):
+        q, a_r = conv_shift_scan(s_r, a_r, form="sequential")
+        w, a_w = conv_shift_scan(s_w, a_w, form="sequential")
+        reads, M = memory_scan(q, w, v, M, form="sequential")
+        return reads, a_r, a_w, M
+
+    def pulled(function):
+        value, pullback = ad.vjp(function, *shifts, values, *state)
+        return [*value, *pullback(tuple(draw_cotangents(value, np.float64)))]
+
+    assert max(map(deviation, pulled(in_segments), pulled(composed))) <= 1e-12
+
+
+def test_heads_start_on_the_first_cell():
+    state = start_state(np, 2, 3, 1, 4, 5)
+    assert state.read_address.shape == (2, 3, 4) and state.write_address.shape == (2, 1, 4)
+    assert (state.read_address[..., 0] == 1).all() and state.read_address.sum() == 6
+    assert (state.write_address[..., 0] == 1).all() and state.write_address.sum() == 2
+    assert state.memory.shape == (2, 1, 4, 5) and not state.memory.any() and state.memory.dtype == np.float32
