@@ -12,6 +12,7 @@ from autodiff.backend import (
     BackendUnavailable,
     array_module,
     available,
+    describe_device,
     special_module,
     synchronize,
     to_device,

@@ -149,6 +149,19 @@ def to_host(x: Any) -> np.ndarray:
     return np.asarray(x) if on_host(x) else owner(x).xp.asnumpy(x)
 
 
+def describe_device(name: str) -> str:
+    """The device and its library in one line, or ``BackendUnavailable`` with the reason."""
+    backend = load(name)
+    if backend is NUMPY:
+        return f"{name}: NumPy {np.__version__}"
+    version = getattr(backend.xp, "__version__", "")
+    if name != "cuda":
+        return f"{name} {version}".strip()
+    runtime = backend.xp.cuda.runtime
+    gpu = runtime.getDeviceProperties(runtime.getDevice())["name"].decode()
+    return f"{name}: {gpu}, CuPy {version}, CUDA runtime {runtime.runtimeGetVersion()}"
+
+
 def synchronize(name: str) -> None:
     """Wait until the device has done all that was asked of it; nothing to do on the CPU."""
     backend = load(name)

@@ -1,1 +1,9 @@
-"""The science: recurrences, layers, models, training and evaluation, built on ``autodiff`` and ``tasks``."""
+"""The science: recurrences, layers, models, training and evaluation, built on ``autodiff`` and ``tasks``.
+
+import pntm_np as pn
+model = pn.load("model.safetensors")
+logits = model.forward(tokens)  # (B, T) integers -> (B, T, V)
+"""
+
+from pntm_np.checkpoint import CheckpointError, Model, load, save
+from pntm_np.models import MODELS, Options, build

@@ -1,0 +1,59 @@
+"""What the models share: linear maps, norms, the feed-forward sublayer, and minGRU's positive activation."""
+
+from __future__ import annotations
+
+import autodiff as ad
+from autodiff.backend import Array
+
+Weights = dict[str, Array]
+
+
+def part(weights: Weights, prefix: str) -> Weights:
+    """The parameters whose names begin with ``prefix``, without it."""
+    return {name[len(prefix) :]: w for name, w in weights.items() if name.startswith(prefix)}
+
+
+def linear(x: Array, W: Array) -> Array:
+    """W x for every vector of x: W (out, in), x (..., in) -> (..., out)."""
+    return x @ ad.transpose(W) if isinstance(W, ad.Tensor) else ad.matmul(x, W.T)
+
+
+@ad.differentiable
+def positive(x: Array):
+    """g(x) = x + 1/2 for x >= 0, sigmoid(x) below: positive, and unbounded above."""
+    xp = ad.array_module(x)
+    below = ad.special_module(x).expit(xp.minimum(x, 0))  # sigmoid(0) = 1/2 where x >= 0
+    return below + xp.maximum(x, 0), lambda g: g * xp.where(x >= 0, 1.0, below * (1 - below))
+
+
+def norm(weights: Weights, name: str, x: Array) -> Array:
+    return ad.layer_norm(x, weights[f"{name}.scale"], weights[f"{name}.bias"])
+
+
+def feed_forward(weights: Weights, x: Array) -> Array:
+    return linear(ad.gelu(linear(x, weights["ffn.W_in"])), weights["ffn.W_out"])
+
+
+def block_shapes(width: int) -> dict[str, tuple[int, ...]]:
+    """Everything of a residual block but its mixer."""
+    return {
+        "norm1.scale": (width,),
+        "norm1.bias": (width,),
+        "norm2.scale": (width,),
+        "norm2.bias": (width,),
+        "ffn.W_in": (4 * width, width),
+        "ffn.W_out": (width, 4 * width),
+    }
+
+
+def mean_entropy(s: Array) -> Array:
+    """The mean entropy of distributions along the last axis; 0 log 0 = 0."""
+    return -ad.mean(ad.sum(s * ad.log(ad.maximum(s, 1e-30)), axis=-1))
+
+
+def closed(z: Array, tau: float) -> Array:
+    """Gates below tau exactly 0, above 1 - tau exactly 1: at inference what is kept does not fade."""
+    if not tau:
+        return z
+    value = ad.stop_gradient(z)
+    return ad.where(value < tau, 0.0, ad.where(value > 1 - tau, 1.0, z))

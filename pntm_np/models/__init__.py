@@ -1,0 +1,10 @@
+"""All architectures that the paper compares, each with a whole-sequence and a step-by-step form of the same machine."""
+
+from pntm_np.models.architecture import TRAINING_MEMORY, Architecture, LSTMModel, NTMModel, Stack
+from pntm_np.models.attention import Attention
+from pntm_np.models.bench import BENCH_MODELS, BenchModel
+from pntm_np.models.mingru import MinGRU
+from pntm_np.models.ntm import NTM
+from pntm_np.models.options import DEFAULT, Options
+from pntm_np.models.pntm import PNTM
+from pntm_np.models.registry import MODELS, build

@@ -1,0 +1,100 @@
+"""Causal self-attention with one of four ways to tell positions apart, and a cache for decoding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import autodiff as ad
+from pntm_np.layers import Weights, linear
+from pntm_np.models.options import Options
+
+POSITIONS = ("nope", "rope", "alibi", "fire")
+THETA = 10_000.0
+FIRE_HIDDEN, FIRE_LENGTH, FIRE_EPS = 32, 512.0, 1e-6
+
+
+class Cache(NamedTuple):
+    """Keys and values of all positions so far, (B, H, t, width / H)."""
+
+    keys: Any
+    values: Any
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A mixer of ``heads`` heads of softmax(q k / sqrt(width / heads) + bias) v over the past."""
+
+    heads: int = 8
+    positions: str = "nope"
+    forms = ()
+
+    def __post_init__(self) -> None:
+        if self.positions not in POSITIONS:
+            raise ValueError(f"positions is {self.positions!r}; expected one of {', '.join(POSITIONS)}")
+
+    def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        if width % self.heads or (self.positions == "rope" and width // self.heads % 2):
+            raise ValueError(
+                f"heads = {self.heads} do not fit width = {width}; expected a divisor, for RoPE an even part"
+            )
+        shapes: dict[str, tuple[int, ...]] = {name: (width, width) for name in ("W_q", "W_k", "W_v", "W_o")}
+        if self.positions == "fire":
+            h = FIRE_HIDDEN
+            shapes |= {"c": (), "L": (), "W_1": (h, 1), "b_1": (h,), "W_2": (self.heads, h), "b_2": (self.heads,)}
+        return shapes
+
+    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> Cache:
+        empty = xp.zeros((batch, self.heads, 0, width // self.heads), dtype)
+        return Cache(empty, empty)
+
+    def sequence(self, w: Weights, x: Any, state: Cache, options: Options) -> tuple[Any, Cache]:
+        batch, length, width = x.shape
+        past, size = state.keys.shape[2], width // self.heads
+
+        def split(y: Any) -> Any:
+            return ad.swapaxes(ad.reshape(y, shape=(batch, length, self.heads, size)), first=1, second=2)
+
+        q, k, v = (split(linear(x, w[name])) for name in ("W_q", "W_k", "W_v"))
+        if self.positions == "rope":
+            q, k = (rotate(y, past) for y in (q, k))
+        keys, values = (ad.concatenate(old, new, axis=2) for old, new in ((state.keys, k), (state.values, v)))
+        scores = (q @ ad.swapaxes(keys, first=2, second=3)) * (1 / math.sqrt(size)) + self.bias(w, q, past)
+        xp = ad.array_module(ad.stop_gradient(scores))
+        causal = xp.arange(past + length) <= xp.arange(past, past + length)[:, None]
+        weights = ad.softmax(ad.where(xp.broadcast_to(causal, scores.shape), scores, -math.inf))
+        y = ad.reshape(ad.swapaxes(weights @ values, first=1, second=2), shape=(batch, length, width))
+        return linear(y, w["W_o"]), Cache(keys, values)
+
+    def step(self, w: Weights, x: Any, state: Cache, options: Options) -> tuple[Any, Cache]:
+        y, state = self.sequence(w, x[:, None], state, options)
+        return y[:, 0], state
+
+    def bias(self, w: Weights, q: Any, past: int) -> Any:
+        """What is added to the score of positions i and j: a number, or (heads, T, past + T)."""
+        plain, length = ad.stop_gradient(q), q.shape[2]
+        xp, dtype = ad.array_module(plain), plain.dtype
+        i = xp.arange(past, past + length, dtype=dtype)[:, None]
+        distance = xp.maximum(i - xp.arange(past + length, dtype=dtype), 0)  # i - j; the future is masked anyway
+        if self.positions == "alibi":
+            slope = 2.0 ** (-8.0 / self.heads * xp.arange(1, self.heads + 1, dtype=dtype))
+            return -slope[:, None, None] * distance
+        if self.positions == "fire":
+            c, limit = ad.absolute(w["c"]), ad.absolute(w["L"]) * FIRE_LENGTH
+            reach = ad.log(c * ad.maximum(i, limit) + 1.0) + FIRE_EPS
+            ratio = ad.log(c * distance + 1.0) / reach  # T, past + T
+            hidden = ad.maximum(ad.reshape(ratio, shape=(*ratio.shape, 1)) * w["W_1"][:, 0] + w["b_1"], 0.0)
+            return ad.transpose(linear(hidden, w["W_2"]) + w["b_2"], axes=(2, 0, 1))
+        return 0.0
+
+
+def rotate(x: Any, past: int) -> Any:
+    """RoPE: the pairs (i, i + width / 2) turned by position THETA^(-2 i / width). x (B, H, T, width)."""
+    plain, (length, width) = ad.stop_gradient(x), x.shape[2:]
+    xp, half = ad.array_module(plain), width // 2
+    rate = THETA ** (-2.0 / width * xp.arange(half, dtype=xp.float64))
+    angle = xp.arange(past, past + length, dtype=xp.float64)[:, None] * rate
+    cos, sin = xp.cos(angle).astype(plain.dtype), xp.sin(angle).astype(plain.dtype)
+    left, right = x[..., :half], x[..., half:]
+    return ad.concatenate(left * cos - right * sin, left * sin + right * cos, axis=-1)

@@ -1,0 +1,42 @@
+"""minGRU: gates and candidates from the input alone, so that the state is one gated scan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import autodiff as ad
+from pntm_np.layers import Weights, closed, linear, positive
+from pntm_np.models.options import Options
+from pntm_np.scans import gated_scan
+from pntm_np.scans.gated import sequential
+
+
+@dataclass(frozen=True)
+class MinGRU:
+    """A mixer: z = sigmoid(W_z x), c = g(W_h x), h_t = (1 - z_t) h_{t-1} + z_t c_t, y = W_out h."""
+
+    expansion: int = 2
+    forms = ("sequential", "paper", "chunked")
+
+    def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        wide = self.expansion * width
+        return {"W_z": (wide, width), "W_h": (wide, width), "W_out": (width, wide)}
+
+    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> Any:
+        return xp.zeros((batch, self.expansion * width), dtype)
+
+    def _controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any]:
+        z, c = ad.sigmoid(linear(x, w["W_z"])), positive(linear(x, w["W_h"]))
+        options.measure("gate_uncertainty", lambda: ad.mean(z * (1.0 - z)))
+        return closed(z, options.gate_tau), c
+
+    def sequence(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
+        z, c = self._controls(w, x, options)
+        h, state = gated_scan(z, c, state, form=options.form)
+        return linear(h, w["W_out"]), state
+
+    def step(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
+        z, c = self._controls(w, x, options)
+        state = sequential.step(state, z, c)
+        return linear(state, w["W_out"]), state

@@ -1,0 +1,177 @@
+"""The NTM layer, the paper's stable version: an LSTM controller, content and location addressing, erase and add.
+
+One step: the controller sees the input and what was read before; its state h_t controls all heads. Content addressing
+looks at the memory before this step's write; then the write heads write, and the read heads read the new memory.
+Addressing and writing are ops with pullbacks of their own, for that is where a step's time goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import autodiff as ad
+from autodiff.backend import Array
+from pntm_np.layers import Weights, linear
+from pntm_np.models.lstm import lstm_cell
+from pntm_np.models.options import Options
+from pntm_np.scans.conv_shift.sequential import step as shift
+
+NORM_FLOOR = 1e-8  # of |k| and |M_i| in the cosine
+LOG_FLOOR = 1e-12  # added to an address before its logarithm: exact zeros are safe
+START = 1e-6  # of every number in the memory
+
+
+class NTMState(NamedTuple):
+    h: Array  # (B, c)
+    c: Array  # (B, c)
+    read_address: Array  # (B, H, m)
+    write_address: Array  # (B, H, m)
+    memory: Array  # (B, m, n)
+    read: Array  # (B, H n): r_{t-1}
+
+
+def floored_norm(xp: Any, x: Any) -> tuple[Any, Any]:
+    """max(|x|, floor) along the last axis, and the slope of |x| there: x / |x|, or 0 on the floor."""
+    length = xp.sqrt(xp.sum(x * x, axis=-1))
+    floored = xp.maximum(length, NORM_FLOOR)
+    return floored, xp.where((length > NORM_FLOOR)[..., None], x / floored[..., None], 0.0)
+
+
+@ad.differentiable
+def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Array, M: Array):
+    """Addresses of all heads, (B, H, m), from their controls, the addresses before and the memory M (B, m, n).
+
+    key (B, H, n), s (B, H, 3), beta, gate and gamma (B, H, 1).
+    """
+    xp = ad.array_module(key, M)
+    key_norm, key_slope = floored_norm(xp, key)
+    cell_norm, cell_slope = floored_norm(xp, M)
+    norms = key_norm[..., None] * cell_norm[:, None]
+    similarity = key @ M.swapaxes(1, 2) / norms  # K(k, M_i)
+    content, content_pullback = ad.vjp(ad.softmax, beta * similarity)  # a^c
+    mixed = (1 - gate) * a + gate * content  # a^g
+    moved = shift(mixed, s)  # a^s
+    logs = xp.log(moved + LOG_FLOOR)
+    sharp, sharp_pullback = ad.vjp(ad.softmax, gamma * logs)  # formulation (b)
+
+    def pullback(g):
+        (d_scaled,) = sharp_pullback(g)
+        d_gamma = xp.sum(d_scaled * logs, axis=-1, keepdims=True)
+        d_moved = gamma * d_scaled / (moved + LOG_FLOOR)
+        d_s = xp.stack([xp.sum(d_moved * xp.roll(mixed, offset, -1), axis=-1) for offset in (-1, 0, 1)], axis=-1)
+        d_mixed = shift(d_moved, xp.flip(s, -1))
+        d_gate = xp.sum(d_mixed * (content - a), axis=-1, keepdims=True)
+        (d_logits,) = content_pullback(gate * d_mixed)
+        d_beta = xp.sum(d_logits * similarity, axis=-1, keepdims=True)
+        d_similarity = beta * d_logits
+        d_dot, d_norms = d_similarity / norms, -d_similarity * similarity / norms
+        d_key_norm = xp.sum(d_norms * cell_norm[:, None], axis=-1)
+        d_cell_norm = xp.sum(d_norms * key_norm[..., None], axis=1)
+        d_key = d_dot @ M + d_key_norm[..., None] * key_slope
+        d_M = d_dot.swapaxes(1, 2) @ key + d_cell_norm[..., None] * cell_slope
+        return d_key, d_beta, d_gate, d_s, d_gamma, (1 - gate) * d_mixed, d_M
+
+    return sharp, pullback
+
+
+@ad.differentiable
+def write(M: Array, a: Array, erase: Array, add: Array):
+    """M (B, m, n) after all heads have erased and then added: a (B, H, m), erase and add (B, H, n)."""
+    xp = ad.array_module(M, a, erase, add)
+    factors = 1 - a[..., None] * erase[:, :, None]  # B, H, m, n
+    before = xp.ones_like(factors)  # the product of the heads before each
+    for h in range(1, a.shape[1]):
+        before[:, h] = before[:, h - 1] * factors[:, h - 1]
+    kept = before[:, -1] * factors[:, -1]
+
+    def pullback(g):
+        after, d_factors = g * M, xp.empty_like(factors)  # after: times the product of the heads behind each
+        for h in reversed(range(a.shape[1])):
+            d_factors[:, h] = before[:, h] * after
+            after = after * factors[:, h]
+        d_a = (g[:, None] @ add[..., None])[..., 0] - (d_factors @ erase[..., None])[..., 0]
+        d_erase = -(a[..., None, :] @ d_factors)[..., 0, :]
+        return kept * g, d_a, d_erase, a @ g
+
+    return kept * M + a.swapaxes(1, 2) @ add, pullback
+
+
+@dataclass(frozen=True)
+class NTM:
+    """The layer: ``heads`` read and as many write heads, cells of ``cell`` numbers, controller of ``controller``."""
+
+    heads: int = 4
+    cell: int = 32
+    controller: int = 104
+    forms = ()
+
+    def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        H, n, c = self.heads, self.cell, self.controller
+        shapes: dict[str, tuple[int, ...]] = {
+            "controller.W_x": (4 * c, width + H * n),
+            "controller.W_h": (4 * c, c),
+            "controller.b": (4 * c,),
+        }
+        addressing = {"k": H * n, "beta": H, "g": H, "s": 3 * H, "gamma": H}
+        for side, controls in (("read", addressing), ("write", addressing | {"u": H * n, "d": H * n})):
+            for name, rows in controls.items():
+                shapes |= {f"{side}.W_{name}": (rows, c), f"{side}.b_{name}": (rows,)}
+        return shapes | {"W_oh": (width, c), "W_or": (width, H * n), "b_o": (width,)}
+
+    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> NTMState:
+        first = xp.zeros((batch, self.heads, memory_size), dtype)
+        first[..., 0] = 1
+        rest = xp.zeros((batch, self.controller), dtype)
+        memory = xp.full((batch, memory_size, self.cell), START, dtype)
+        return NTMState(rest, rest, first, first, memory, xp.zeros((batch, self.heads * self.cell), dtype))
+
+    def _prepared(self, w: Weights, width: int) -> tuple[Any, Any, Any]:
+        """Weights joined so that a step takes two products: for [r ; h], and for the controls of all heads."""
+        recurrent = ad.concatenate(w["controller.W_x"][:, width:], w["controller.W_h"], axis=1)
+        names = [f"{side}.{{}}_{name}" for name in ("k", "beta", "g", "s", "gamma") for side in ("read", "write")]
+        names += ["write.{}_u", "write.{}_d"]
+        return recurrent, *(ad.concatenate(*(w[n.format(kind)] for n in names), axis=0) for kind in "Wb")
+
+    def _advance(self, prepared: tuple, gates: Any, state: NTMState) -> NTMState:
+        """One step, given W_x x_t + b."""
+        recurrent, W_heads, b_heads = prepared
+        H, n = self.heads, self.cell
+        seen = ad.concatenate(state.read, state.h, axis=1)
+        h, c = lstm_cell(gates + linear(seen, recurrent), state.c)
+        controls, place = linear(h, W_heads) + b_heads, 0
+
+        def take(rows: int, size: int) -> Any:
+            nonlocal place
+            taken = controls[:, place : place + rows * size]
+            place += rows * size
+            return ad.reshape(taken, shape=(taken.shape[0], rows, size))
+
+        key, beta, gate = ad.tanh(take(2 * H, n)), ad.softplus(take(2 * H, 1)), ad.sigmoid(take(2 * H, 1))
+        s, gamma = ad.softmax(take(2 * H, 3)), ad.softplus(take(2 * H, 1)) + 1.0
+        add, erase = ad.tanh(take(H, n)), ad.sigmoid(take(H, n))
+        before = ad.concatenate(state.read_address, state.write_address, axis=1)
+        addresses = address(key, beta, gate, s, gamma, before, state.memory)
+        a_r, a_w = addresses[:, :H], addresses[:, H:]
+        M = write(state.memory, a_w, erase, add)
+        r = a_r @ M
+        return NTMState(h, c, a_r, a_w, M, ad.reshape(r, shape=(r.shape[0], H * n)))
+
+    def _inputs(self, w: Weights, x: Any) -> Any:
+        return linear(x, w["controller.W_x"][:, : x.shape[-1]]) + w["controller.b"]
+
+    def _output(self, w: Weights, h: Any, r: Any) -> Any:
+        return linear(h, w["W_oh"]) + linear(r, w["W_or"]) + w["b_o"]
+
+    def sequence(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
+        prepared, gates = self._prepared(w, x.shape[-1]), self._inputs(w, x)
+        hs, rs = [], []
+        for t in range(x.shape[1]):
+            state = self._advance(prepared, gates[:, t], state)
+            hs.append(state.h)
+            rs.append(state.read)
+        return self._output(w, ad.stack(*hs, axis=1), ad.stack(*rs, axis=1)), state
+
+    def step(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
+        state = self._advance(self._prepared(w, x.shape[-1]), self._inputs(w, x), state)
+        return self._output(w, state.h, state.read), state

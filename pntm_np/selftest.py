@@ -1,0 +1,157 @@
+"""Does this device compute what NumPy does? Every op, scan form and model, value and gradient, for owners of a GPU.
+
+Everything is run on NumPy in float64, the reference, and on the device in float64 and float32. A deviation is the
+largest difference anywhere in an array over the largest magnitude in it, and the worst of value and all gradients
+counts. (An array that is nothing but rounding, as the gradient of FIRE's b_2, which softmax cancels, is measured
+against a thousandth of the largest of them all.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import autodiff as ad
+from pntm_np.models import MODELS, Options, build
+from pntm_np.scans import CONV_SHIFT, GATED, MEMORY, stabilise
+
+BOUNDS = {np.float64: 1e-9, np.float32: 1e-3}  # both are a thousand times what is seen on a CPU
+
+
+class Case(NamedTuple):
+    kind: str
+    name: str
+    function: Callable[..., Any]
+    inputs: list[Any]  # float64, complex128, integer or boolean arrays
+
+
+class Result(NamedTuple):
+    kind: str
+    name: str
+    float64: float
+    float32: float
+
+    @property
+    def ok(self) -> bool:
+        return self.float64 <= BOUNDS[np.float64] and self.float32 <= BOUNDS[np.float32]
+
+
+def op_cases(rng: np.random.Generator) -> Iterator[Case]:
+    x, y, positive = rng.standard_normal((5, 6)), rng.standard_normal((5, 6)), rng.uniform(0.5, 2, (5, 6))
+    z = positive * np.exp(1j * x)
+    apart = rng.permutation(30).reshape(5, 6) / 10
+    tokens, mask = rng.integers(0, 6, 5), np.array([True, False, True, True, False])
+    ops: dict[str, tuple[Callable, list]] = {
+        "absolute": (ad.absolute, [z]),
+        "add": (ad.add, [x, y[0]]),
+        "astype": (lambda a: ad.astype(a, dtype=a.dtype), [x]),
+        "broadcast_to": (lambda a: ad.broadcast_to(a, shape=(2, 5, 6)), [x]),
+        "clip": (lambda a: ad.clip(a, low=0.95, high=2.05), [apart]),
+        "concatenate": (lambda a, b: ad.concatenate(a, b, axis=1), [x, y]),
+        "cumprod": (lambda a: ad.cumprod(a, axis=1), [x]),
+        "cumsum": (lambda a: ad.cumsum(a, axis=1), [x]),
+        "divide": (ad.divide, [z, positive]),
+        "einsum": (lambda a, b: ad.einsum(a, b, subscripts="ij,kj->ik"), [x, y]),
+        "exp": (ad.exp, [z]),
+        "flip": (lambda a: ad.flip(a, axis=0), [x]),
+        "gelu": (ad.gelu, [x]),
+        "imag": (ad.imag, [z]),
+        "index": (lambda a: ad.index(a, key=(slice(1, None, 2), slice(None, None, -1))), [x]),
+        "irfft": (lambda a: ad.irfft(a, n=10), [z]),
+        "layer_norm": (ad.layer_norm, [x, y[0], y[1]]),
+        "log": (ad.log, [z]),
+        "log1p": (ad.log1p, [positive]),
+        "log_softmax": (ad.log_softmax, [x]),
+        "logcumsumexp": (lambda a: ad.logcumsumexp(a, axis=1), [x]),
+        "logsumexp": (lambda a: ad.logsumexp(a, axis=1), [x]),
+        "make_complex": (ad.make_complex, [x, y]),
+        "matmul": (lambda a, b: ad.matmul(a, ad.transpose(b)), [x, y]),
+        "max": (lambda a: ad.max(a, axis=1), [apart]),
+        "maximum": (ad.maximum, [apart, apart[::-1] + 0.05]),
+        "mean": (lambda a: ad.mean(a, axis=0), [x]),
+        "minimum": (ad.minimum, [apart, apart[::-1] + 0.05]),
+        "multiply": (ad.multiply, [z, y]),
+        "negative": (ad.negative, [x]),
+        "pad": (lambda a: ad.pad(a, widths=((1, 2), (0, 1))), [x]),
+        "power": (lambda a: ad.power(a, exponent=1.5), [positive]),
+        "real": (ad.real, [z]),
+        "reshape": (lambda a: ad.reshape(a, shape=(6, 5)), [x]),
+        "rfft": (ad.rfft, [x]),
+        "roll": (lambda a: ad.roll(a, shift=2, axis=1), [x]),
+        "sigmoid": (ad.sigmoid, [x]),
+        "softmax": (ad.softmax, [x]),
+        "softmax_cross_entropy": (ad.softmax_cross_entropy, [x, tokens, mask]),
+        "softplus": (ad.softplus, [x]),
+        "split": (lambda a: tuple(ad.split(a, sections=2, axis=1)), [x]),
+        "sqrt": (ad.sqrt, [positive]),
+        "stack": (ad.stack, [x, y]),
+        "subtract": (ad.subtract, [x, y]),
+        "sum": (lambda a: ad.sum(a, axis=1), [x]),
+        "swapaxes": (lambda a: ad.swapaxes(a, first=0, second=1), [x]),
+        "take": (lambda a, i: ad.take(a, i, axis=1), [x, tokens]),
+        "tanh": (ad.tanh, [x]),
+        "transpose": (ad.transpose, [x]),
+        "where": (ad.where, [x > 0, x, y]),
+    }
+    return (Case("op", name, function, inputs) for name, (function, inputs) in ops.items())
+
+
+def scan_cases(rng: np.random.Generator) -> Iterator[Case]:
+    z, c = rng.uniform(0.1, 0.9, (2, 2, 33, 5))
+    # one shift well above the others: the spectrum stays away from 0, where the paper form's gradient jumps
+    shifts = 0.6 * np.eye(3)[rng.integers(0, 3, (2, 33, 2))] + 0.4 / 3
+    q, w = (rng.dirichlet(np.ones(7), (2, 33, heads)) for heads in (3, 2))
+    v, M = rng.uniform(0.5, 2, (2, 33, 2, 4)), rng.uniform(0.5, 2, (2, 2, 7, 4))
+    scans = (
+        ("gated", GATED, [z, c, c[:, 0]]),
+        ("conv_shift", CONV_SHIFT, [shifts, rng.dirichlet(np.ones(7), (2, 2))]),
+        ("memory", MEMORY, [q, 0.9 * w + 0.01, v, M]),
+    )
+    for name, forms, inputs in scans:
+        yield from (Case("scan", f"{name} {form}", function, inputs) for form, function in forms.items())
+    yield Case("scan", "stabilise", lambda s: stabilise(s, tau=0.2), [shifts])
+
+
+def model_cases(rng: np.random.Generator) -> Iterator[Case]:
+    tokens = rng.integers(0, 6, (2, 9))
+    for name in MODELS:
+        model = build(name, 6)
+        params = model.init(rng, np.float64)
+        for form in model.forms or ("",):
+            options = Options(form=form) if form else Options()
+
+            def loss(*arrays: Any, model=model, names=tuple(params), options=options) -> Any:
+                logits = model.forward(dict(zip(names, arrays, strict=False)), arrays[-1], 16, options)
+                return logits, ad.softmax_cross_entropy(logits, arrays[-1])
+
+            yield Case("model", f"{name} {form}".strip(), loss, [*params.values(), tokens])
+
+
+def deviation(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
+    floor = max(1e-3 * np.abs(e).max() for e in expected)
+    worst = max(np.abs(f - e).max() / max(np.abs(e).max(), floor) for f, e in zip(found, expected, strict=True))
+    return float(worst) if np.isfinite(worst) else float("inf")
+
+
+def outcome(case: Case, device: str, dtype: type) -> list[np.ndarray]:
+    """Values and gradients, for fixed cotangents, as NumPy arrays."""
+    single = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
+    inputs = [x.astype(single.get(x.dtype, x.dtype)) if dtype is np.float32 else x for x in case.inputs]
+    value, pullback = ad.vjp(case.function, *(ad.to_device(x, device) for x in inputs))
+    values = value if isinstance(value, tuple) else (value,)
+    rng = np.random.default_rng(1)
+    cotangents = tuple(ad.to_device(rng.standard_normal(y.shape).astype(y.real.dtype), device) for y in values)
+    found = pullback(cotangents if isinstance(value, tuple) else cotangents[0])
+    return [ad.to_host(x) for x in (*values, *found) if x is not None]
+
+
+def run(device: str) -> Iterator[Result]:
+    """Results one by one, as they are found."""
+    rng = np.random.default_rng(0)
+    for make in (op_cases, scan_cases, model_cases):
+        for case in make(rng):
+            expected = outcome(case, "cpu", np.float64)
+            found = (deviation(outcome(case, device, dtype), expected) for dtype in (np.float64, np.float32))
+            yield Result(case.kind, case.name, *found)
