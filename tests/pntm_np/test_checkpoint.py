@@ -1,0 +1,144 @@
+"""Checkpoints: same bits back, readable by anyone, and nothing believed that does not fit."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import pntm_np as pn
+from pntm_np.checkpoint import write_atomically
+
+SIZES = {"width": 12, "heads": 2, "cell": 6}
+
+
+def small(name: str = "pntm", **sizes: int) -> pn.Model:
+    return pn.Model.new(name, 6, np.random.default_rng(0), **(sizes or (SIZES if name == "pntm" else {})))
+
+
+@pytest.mark.parametrize("name", pn.MODELS)
+def test_save_load_same_bits(name: str, tmp_path):
+    model = small(name)
+    pn.save(tmp_path / "model.safetensors", model)
+    loaded = pn.load(tmp_path / "model.safetensors")
+    assert (loaded.name, loaded.vocabulary, loaded.sizes) == (model.name, 6, model.sizes)
+    assert list(loaded.params) == list(model.params)
+    assert all(loaded.params[k].tobytes() == v.tobytes() for k, v in model.params.items())
+    tokens = np.array([[0, 1, 2, 5]])
+    assert loaded.forward(tokens).tobytes() == model.forward(tokens).tobytes()
+    state = loaded.initial_state(1, memory_size=9)
+    state, logits = loaded.step(state, tokens[:, 0])
+    assert logits.shape == (1, 6) and logits.dtype == np.float32
+
+
+def test_any_layout_survives_and_the_library_alone_reads_it(tmp_path):
+    model = small()
+    plain = {k: v.copy() for k, v in model.params.items()}
+    for k, v in model.params.items():
+        if v.ndim == 2:
+            model.params[k] = np.asfortranarray(v)
+        elif v.ndim == 1:
+            model.params[k] = np.repeat(v, 2)[::2]
+        else:
+            model.params[k] = np.ascontiguousarray(v[..., ::-1])[..., ::-1]
+    pn.save(tmp_path / "m.safetensors", model)
+    arrays = safetensors.numpy.load_file(tmp_path / "m.safetensors")
+    assert set(arrays) == set(plain)
+    for k, v in arrays.items():
+        assert v.dtype == np.float32 and v.flags.c_contiguous and np.array_equal(v, plain[k]), k
+    assert arrays["blocks.1.mixer.W_r"].shape == (2, 3, 12) and arrays["blocks.0.mixer.W_z"].shape == (24, 12)
+
+
+def test_the_names_are_those_of_the_design():
+    names = set(pn.build("pntm", 6).shapes())
+    assert {"embed.weight", "decoder.weight", "decoder.bias", "blocks.0.norm1.scale", "blocks.1.ffn.W_out"} <= names
+    assert {f"blocks.1.mixer.{w}" for w in ("W_r", "W_w", "W_u", "W_m", "W_o")} <= names
+    assert {"mixer.W_x", "mixer.W_h", "mixer.b"} <= set(pn.build("lstm", 6).shapes())
+    ntm = pn.build("ntm", 6).shapes()
+    assert ntm["mixer.controller.W_x"] == (416, 232) and ntm["mixer.read.W_s"] == (12, 104)
+    assert ntm["mixer.write.W_d"] == (128, 104) and ntm["mixer.W_or"] == (104, 128)
+    fire = pn.build("transformer-fire", 6).shapes()
+    assert fire["blocks.4.mixer.c"] == () and fire["blocks.4.mixer.W_2"] == (8, 32)
+
+
+def tampered(tmp_path, change) -> str:
+    """A checkpoint whose arrays and metadata were changed before it was written."""
+    model = small()
+    arrays = dict(model.params)
+    config = {"model": "pntm", "vocabulary": 6, "sizes": SIZES}
+    metadata = {"format": "pntm-1", "config": json.dumps(config)}
+    arrays, metadata = change(arrays, metadata) or (arrays, metadata)
+    path = tmp_path / "bad.safetensors"
+    path.write_bytes(safetensors.numpy.save(arrays, metadata))
+    return str(path)
+
+
+def with_config(**config):
+    def change(arrays, metadata):
+        metadata["config"] = json.dumps({"model": "pntm", "vocabulary": 6, "sizes": SIZES} | config)
+
+    return change
+
+
+BAD = {
+    "no metadata": (lambda a, m: (a, None), "format is None"),
+    "another format": (lambda a, m: m.update(format="pt"), "format is 'pt'"),
+    "no configuration": (lambda a, m: m.pop("config") and None, "configuration is not readable"),
+    "not JSON": (lambda a, m: m.update(config="{"), "configuration is not readable"),
+    "deep JSON": (lambda a, m: m.update(config="[" * 100_000), "configuration is not readable"),
+    "a list": (lambda a, m: m.update(config="[]"), "configuration is not readable"),
+    "unknown model": (with_config(model="pntn"), "did you mean 'pntm'"),
+    "unknown size": (with_config(sizes={"wings": 2}), "not usable"),
+    "huge size": (with_config(sizes={"width": 10**12}), "configuration is not readable"),
+    "negative size": (with_config(sizes={"width": -1}), "configuration is not readable"),
+    "code for a size": (with_config(sizes={"width": "__import__('os')"}), "configuration is not readable"),
+    "many layers": (with_config(model="mingru", sizes={"depth": 60_000}), "more layers"),
+    "other sizes": (with_config(sizes=SIZES | {"width": 14}), "embed.weight has shape (6, 12)"),
+    "other vocabulary": (with_config(vocabulary=7), "embed.weight has shape (6, 12)"),
+    "missing": (lambda a, m: a.pop("blocks.1.mixer.W_m") is None, "missing blocks.1.mixer.W_m"),
+    "unknown name": (lambda a, m: a.update(extra=a["embed.weight"]), "unknown extra"),
+    "another dtype": (lambda a, m: a.update({"embed.weight": a["embed.weight"].astype(np.float64)}), "dtype F64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_does_not_fit_is_refused(name: str, tmp_path):
+    change, words = BAD[name]
+    path = tampered(tmp_path, lambda a, m: change(a, m) or None)
+    with pytest.raises(pn.CheckpointError) as caught:
+        pn.load(path)
+    message = str(caught.value)
+    assert path in message and words in message and "\n" not in message, message
+
+
+def test_files_that_are_no_checkpoint(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        pn.load(tmp_path / "nothing")
+    for content in (b"", b"hello", b"\xff" * 100, (10**18).to_bytes(8, "little") + b"{}"):
+        (tmp_path / "x").write_bytes(content)
+        with pytest.raises(pn.CheckpointError, match="not a usable checkpoint"):
+            pn.load(tmp_path / "x")
+
+
+def test_a_model_whose_parameters_do_not_fit_is_not_written(tmp_path):
+    model = small()
+    model.params["decoder.bias"] = np.zeros(7, np.float32)
+    with pytest.raises(pn.CheckpointError, match=r"decoder.bias has shape \(7,\); the configuration asks for \(6,\)"):
+        pn.save(tmp_path / "m", model)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path, monkeypatch):
+    path = tmp_path / "f"
+    write_atomically(path, b"old")
+
+    def fail(*args):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["f"]
