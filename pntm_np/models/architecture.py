@@ -16,6 +16,7 @@ import numpy as np
 import autodiff as ad
 from autodiff.backend import Array
 from pntm_np.layers import Weights, block_shapes, feed_forward, linear, norm, part
+from pntm_np.models.initial import initial_weight
 from pntm_np.models.lstm import lstm_cell, lstm_scan
 from pntm_np.models.ntm import NTM
 from pntm_np.models.options import DEFAULT, Options
@@ -110,20 +111,6 @@ class Architecture:
             raise ValueError(f"tokens are {given}; expected integers {expected}")
         if isinstance(tokens, np.ndarray) and tokens.size and not 0 <= tokens.min() <= tokens.max() < self.vocabulary:
             raise ValueError(f"tokens range from {tokens.min()} to {tokens.max()}; expected 0 to {self.vocabulary - 1}")
-
-
-def initial_weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Linear weights uniform in +-1/sqrt(fan_in), embedding N(0, 1), norms 1 and 0, biases 0, FIRE's c and L."""
-    last = name.rsplit(".", 1)[-1]
-    if name == "embed.weight":
-        return rng.standard_normal(shape)
-    if last == "scale" or last == "L":
-        return np.ones(shape)
-    if last == "c":
-        return np.full(shape, 0.1)
-    if last == "bias" or last == "b" or last.startswith("b_"):
-        return np.zeros(shape)
-    return rng.uniform(-1, 1, shape) / math.sqrt(shape[-1])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pntm_np.layers import Weights, part
-from pntm_np.models.architecture import initial_weight
+from pntm_np.models.initial import initial_weight
 from pntm_np.models.mingru import MinGRU
 from pntm_np.models.ntm import NTM
 from pntm_np.models.options import DEFAULT, Options

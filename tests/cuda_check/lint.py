@@ -22,8 +22,15 @@ UFUNC_KEYWORDS = {"out", "dtype", "casting"}  # ``where=`` is refused by CuPy at
 UFUNC_METHODS = {"accumulate": {"add", "multiply"}, "reduce": {"add", "multiply"}, "reduceat": {"add"}}
 HOST_NAMES = {"dtype", "errstate", "finfo", "float32", "float64", "generic", "integer", "ndarray", "memmap", "random"}
 OPEN_KEYWORDS = {"pad": {"constant_values"}, "einsum": {"dtype", "optimize"}}  # those CuPy takes as **kwargs
-MODULES = {"ad", "autodiff", "backend"}  # their functions are not methods of an array
-HOST_FILES = ("autodiff/backend.py", "autodiff/check.py")  # they handle host arrays on purpose
+MODULES = {"ad", "autodiff", "backend", "json", "math", "np"}  # their functions are not methods of an array
+HOST_FILES = (  # they handle host arrays on purpose
+    "autodiff/backend.py",
+    "autodiff/check.py",
+    "pntm_np/checkpoint.py",
+    "pntm_np/models/initial.py",
+    "pntm_np/models/summary.py",
+    "pntm_np/selftest.py",
+)
 
 
 class Fault(NamedTuple):
@@ -119,8 +126,8 @@ def _check_call(node: ast.Call, aliases: dict[str, Any]) -> Iterator[str]:
         target, name = _resolve(*root), ".".join(root[1]) or getattr(node.func, "id", "")
         if target is not None:
             yield from _check_arguments(node, target, name)
-    elif isinstance(node.func, ast.Attribute) and node.keywords:
-        if hasattr(np.ndarray, node.func.attr) and hasattr(cupy.ndarray, node.func.attr):
+    elif isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") not in MODULES:
+        if node.keywords and hasattr(np.ndarray, node.func.attr) and hasattr(cupy.ndarray, node.func.attr):
             yield from _check_method(node, node.func.attr)
 
 
