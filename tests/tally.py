@@ -6,10 +6,11 @@ from collections import defaultdict
 
 gradient_checks: dict[str, list[float]] = defaultdict(list)  # op -> relative error of each check
 scan_cases: set[tuple] = set()  # (case, form): recurrences compared with the loop
+notes: list[str] = []  # other figures worth a line
 
 
 def summary() -> list[str]:
-    lines = []
+    lines = list(notes)
     if scan_cases:
         lines.append(f"recurrences: {len(scan_cases)} distinct cases compared with the loop, values and all gradients")
     return lines + _gradient_summary()
