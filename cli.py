@@ -30,6 +30,11 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
     Console(width=width, highlight=False).print(shown)
 
 
+def versions() -> dict[str, str]:
+    libraries = ("pntm", "numpy", "scipy", "safetensors")
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in libraries}
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(importlib.metadata.version("pntm"), prog_name="pntm")
 def main() -> None:
@@ -40,16 +45,14 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of lines.")
 def info(as_json: bool) -> None:
     """Show the versions in use, and which devices can be used or why not."""
-    libraries = ("pntm", "numpy", "scipy", "safetensors")
     report = {
-        "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in libraries},
+        "versions": versions(),
         "backends": {name: reason or "available" for name, reason in autodiff.available().items()},
     }
     if as_json:
         click.echo(json.dumps(report))
         return
-    for name, version in {"python": report["python"], **report["versions"]}.items():
+    for name, version in report["versions"].items():
         click.echo(f"{name:12s} {version}")
     for name, state in report["backends"].items():
         click.echo(f"{name:12s} {state}")
@@ -100,16 +103,30 @@ def selftest(backend: str, as_json: bool) -> None:
         click.echo("\r\x1b[K", nl=False, err=True)
     broken = [r for r in results if not r.ok]
     if as_json:
-        rows = [r._asdict() | {"ok": r.ok} for r in results]
+        # JSON has no infinity: what could not be compared is null
+        rows = [{k: None if v == float("inf") else v for k, v in r._asdict().items()} | {"ok": r.ok} for r in results]
         bounds = {dtype.__name__: bound for dtype, bound in test.BOUNDS.items()}
-        click.echo(json.dumps({"backend": backend, "device": device, "bounds": bounds, "ok": not broken, "rows": rows}))
+        click.echo(
+            json.dumps(
+                {
+                    "backend": backend,
+                    "device": device,
+                    "versions": versions(),
+                    "bounds": bounds,
+                    "ok": not broken,
+                    "rows": rows,
+                }
+            )
+        )
     else:
         shown = [
-            [r.kind, r.name, f"{r.float64:.1e}", f"{r.float32:.1e}", "" if r.ok else "OUT OF BOUNDS"] for r in results
+            [r.kind, r.name, f"{r.float64:.1e}", f"{r.float32:.1e}", "" if r.ok else r.error or "OUT OF BOUNDS"]
+            for r in results
         ]
         table(["kind", "name", "float64", "float32", ""], shown)
         bounds = ", ".join(f"{dtype.__name__} {bound:.0e}" for dtype, bound in test.BOUNDS.items())
-        click.echo(f"\n{device}\n{len(results) - len(broken)} of {len(results)} within bounds ({bounds})")
+        used = ", ".join(f"{name} {version}" for name, version in versions().items())
+        click.echo(f"\n{device}; {used}\n{len(results) - len(broken)} of {len(results)} within bounds ({bounds})")
     if broken:
         sys.exit(FAILED)
 

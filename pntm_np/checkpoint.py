@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from autodiff import to_host
+from autodiff import array_module, to_host
 from autodiff.backend import Array
 from pntm_np.layers import Weights
 from pntm_np.models import DEFAULT, TRAINING_MEMORY, Architecture, Options, build
@@ -30,26 +31,25 @@ class CheckpointError(ValueError):
 class Model:
     """A machine with its parameters: ``forward``, ``step`` and ``initial_state`` on NumPy arrays."""
 
-    def __init__(self, name: str, vocabulary: int, sizes: dict[str, int] | None = None, params: Weights | None = None):
-        self.name, self.vocabulary, self.sizes = name, vocabulary, dict(sizes or {})
-        self.architecture: Architecture = build(name, vocabulary, **self.sizes)
-        self.params: Weights = {} if params is None else params
-        if params is not None:
-            check_parameters(self.architecture, params)
+    def __init__(self, name: str, vocabulary: int, sizes: dict[str, int], params: Weights) -> None:
+        self.architecture: Architecture = build(name, vocabulary, **sizes)
+        self.name, self.vocabulary = name, int(vocabulary)
+        self.sizes = {k: int(v) for k, v in sizes.items()}
+        check_parameters(self.architecture, params)
+        self.params = params
 
     @classmethod
     def new(cls, name: str, vocabulary: int, rng: np.random.Generator, **sizes: int) -> Model:
         """A machine that has learnt nothing yet."""
-        model = cls(name, vocabulary, sizes)
-        model.params = model.architecture.init(rng)
-        return model
+        return cls(name, vocabulary, sizes, build(name, vocabulary, **sizes).init(rng))
 
     def forward(self, tokens: Array, memory_size: int = TRAINING_MEMORY, options: Options = DEFAULT) -> Array:
         """Logits (B, T, V) of tokens (B, T)."""
         return self.architecture.forward(self.params, tokens, memory_size, options)
 
     def initial_state(self, batch: int, memory_size: int = TRAINING_MEMORY) -> Any:
-        return self.architecture.initial_state(batch, memory_size)
+        like = self.params["embed.weight"]
+        return self.architecture.initial_state(batch, memory_size, xp=array_module(like), dtype=like.dtype)
 
     def step(self, state: Any, tokens: Array, options: Options = DEFAULT) -> tuple[Any, Array]:
         """The next state, and logits (B, V), for one token (B,) of each sequence."""
@@ -62,7 +62,7 @@ def check_parameters(architecture: Architecture, params: Weights) -> None:
     missing, unknown = expected.keys() - params.keys(), params.keys() - expected.keys()
     if missing or unknown:
         parts = [
-            f"{word} {', '.join(sorted(names)[:3])}"
+            f"{word} {', '.join(_short(n) for n in sorted(names)[:3])}"
             for word, names in (("missing", missing), ("unknown", unknown))
             if names
         ]
@@ -72,9 +72,17 @@ def check_parameters(architecture: Architecture, params: Weights) -> None:
             raise CheckpointError(f"{name} has shape {tuple(params[name].shape)}; the configuration asks for {shape}")
 
 
+def _short(name: str) -> str:
+    """A name from a file as it may be shown: no control characters, no end of text."""
+    return name if name.isprintable() and len(name) <= 60 else f"{name!r:.60}"
+
+
 def save(path: str | os.PathLike, model: Model) -> None:
     """Write the model beside ``path``, sync it, and put it in place in one step."""
     check_parameters(model.architecture, model.params)
+    for name, w in model.params.items():
+        if w.dtype.kind != "f":
+            raise CheckpointError(f"{name} has dtype {w.dtype}; expected a real floating-point one")
     # safetensors writes the buffer as it lies: strided and Fortran-ordered arrays must be laid out first
     arrays = {k: np.array(to_host(v), np.float32, order="C") for k, v in model.params.items()}
     config = {"model": model.name, "vocabulary": model.vocabulary, "sizes": model.sizes}
@@ -103,6 +111,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def load(path: str | os.PathLike) -> Model:
     """The model in a checkpoint; ``CheckpointError`` if it is none, OSError if it cannot be read."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise CheckpointError(f"{os.fspath(path)}: not a usable checkpoint: not a regular file")
     with open(path, "rb"):
         pass  # a missing or unreadable file is the operating system's message
     try:
@@ -123,14 +133,12 @@ def load(path: str | os.PathLike) -> Model:
 
 def _configuration(metadata: dict[str, str]) -> tuple[str, int, dict[str, int]]:
     if metadata.get("format") != FORMAT:
-        raise CheckpointError(f"its format is {metadata.get('format')!r}; expected {FORMAT!r}")
+        raise CheckpointError(f"its format is {metadata.get('format')!r:.60}; expected {FORMAT!r}")
     try:
         config = json.loads(metadata["config"])
         name, vocabulary, sizes = config["model"], config["vocabulary"], config["sizes"]
-        usable = isinstance(name, str) and isinstance(vocabulary, int) and isinstance(sizes, dict)
-        usable = (
-            usable and 1 <= vocabulary <= 1 << 20 and all(type(v) is int and 1 <= v <= 1 << 16 for v in sizes.values())
-        )
+        usable = isinstance(name, str) and type(vocabulary) is int and isinstance(sizes, dict)
+        usable = usable and all(type(v) is int for v in sizes.values())
     except (KeyError, TypeError, ValueError, RecursionError):
         usable = False
     if not usable:
@@ -148,5 +156,5 @@ def _check_header(file: Any, architecture: Architecture) -> None:
     slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118  not a dict
     for key, tensor in slices.items():
         if tensor.get_dtype() != "F32":
-            raise CheckpointError(f"{key} has dtype {tensor.get_dtype()}; expected F32")
+            raise CheckpointError(f"{_short(key)} has dtype {tensor.get_dtype()}; expected F32")
     check_parameters(architecture, {key: Header(tensor.get_shape()) for key, tensor in slices.items()})

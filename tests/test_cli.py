@@ -81,6 +81,28 @@ def test_selftest_finds_a_device_that_is_wrong(monkeypatch):
     assert done.exit_code == 1 and "OUT OF BOUNDS" in done.output and "71 of 72" in done.output
 
 
+def test_selftest_reports_nan_and_what_the_device_refuses(monkeypatch):
+    right = selftest.outcome
+
+    def wrong(case, device, dtype):
+        found = right(case, device, dtype)
+        if device == "standin" and case.name == "exp":
+            raise NotImplementedError("not on this device")
+        if device == "standin" and case.name == "tanh":
+            found[-1] = found[-1] * float("nan")  # a gradient, behind a right value
+        if device == "standin" and case.name == "sum":
+            found[0] = found[0][:1]
+        return found
+
+    monkeypatch.setattr(selftest, "outcome", wrong)
+    done = CliRunner().invoke(cli.main, ["selftest", "--backend", "standin", "--json"])
+    report = json.loads(done.output, parse_constant=lambda c: 1 / 0)  # no Infinity or NaN in JSON
+    broken = {row["name"]: row for row in report["rows"] if not row["ok"]}
+    assert done.exit_code == 1 and set(broken) == {"exp", "tanh", "sum"}
+    assert broken["exp"]["error"] == "NotImplementedError: not on this device" and broken["tanh"]["float64"] is None
+    assert {"python", "numpy", "scipy"} <= set(report["versions"])
+
+
 def test_selftest_on_what_is_not_there():
     done = pntm("selftest", "--backend", "cuda")
     assert done.returncode == 5 and "--backend cuda" in done.stderr and done.stdout == ""

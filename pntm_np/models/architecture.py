@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import autodiff as ad
+from autodiff import expect
 from autodiff.backend import Array
 from pntm_np.layers import Weights, block_shapes, feed_forward, linear, norm, part
 from pntm_np.models.initial import initial_weight
@@ -75,6 +76,7 @@ class Architecture:
         """The state before the first token; ``memory_size`` counts for models with a memory."""
         if batch < 0:
             raise ValueError(f"batch is {batch}; expected 0 or more")
+        memory_size = expect.integer("memory_size", memory_size)
         if memory_size < 1:
             raise ValueError(f"memory_size is {memory_size}; expected at least 1")
         return self.inner_state(xp, batch, memory_size, dtype)

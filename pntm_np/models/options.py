@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pntm_np.scans import FORMS
+
 
 @dataclass(frozen=True)
 class Options:
@@ -13,6 +15,14 @@ class Options:
     tau: float = 0.0  # shifts below it become 0: the paper's stable inference
     gate_tau: float = 0.0  # minGRU's gates within it of 0 or 1 become so
     measures: dict[str, list] | None = None  # filled, if given, with what a loss may want: shift_entropy, ..
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise ValueError(f"form is {self.form!r}; expected one of {', '.join(FORMS)}")
+        if not 0 <= self.tau <= 1:
+            raise ValueError(f"tau is {self.tau}; expected a number from 0 to 1")
+        if not 0 <= self.gate_tau <= 0.5:
+            raise ValueError(f"gate_tau is {self.gate_tau}; expected a number from 0 to 0.5")
 
     def measure(self, name: str, compute: Callable[[], Any]) -> None:
         if self.measures is not None:

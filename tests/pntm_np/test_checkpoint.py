@@ -91,13 +91,16 @@ BAD = {
     "deep JSON": (lambda a, m: m.update(config="[" * 100_000), "configuration is not readable"),
     "a list": (lambda a, m: m.update(config="[]"), "configuration is not readable"),
     "unknown model": (with_config(model="pntn"), "did you mean 'pntm'"),
-    "unknown size": (with_config(sizes={"wings": 2}), "not usable"),
-    "huge size": (with_config(sizes={"width": 10**12}), "configuration is not readable"),
-    "negative size": (with_config(sizes={"width": -1}), "configuration is not readable"),
+    "unknown size": (with_config(sizes={"wings": 2}), "no size 'wings'"),
+    "huge size": (with_config(sizes={"width": 10**12}), "width is 1000000000000"),
+    "negative size": (with_config(sizes={"width": -1}), "width is -1"),
     "code for a size": (with_config(sizes={"width": "__import__('os')"}), "configuration is not readable"),
     "many layers": (with_config(model="mingru", sizes={"depth": 60_000}), "more layers"),
     "other sizes": (with_config(sizes=SIZES | {"width": 14}), "embed.weight has shape (6, 12)"),
     "other vocabulary": (with_config(vocabulary=7), "embed.weight has shape (6, 12)"),
+    "true as vocabulary": (with_config(vocabulary=True), "configuration is not readable"),
+    "a name with an escape": (lambda a, m: a.update({"a\nb\x1b[31m": a["embed.weight"]}), "unknown 'a\\nb\\x1b[31m'"),
+    "an endless name": (with_config(model="x" * 10**6), "unknown model 'xxx"),
     "missing": (lambda a, m: a.pop("blocks.1.mixer.W_m") is None, "missing blocks.1.mixer.W_m"),
     "unknown name": (lambda a, m: a.update(extra=a["embed.weight"]), "unknown extra"),
     "another dtype": (lambda a, m: a.update({"embed.weight": a["embed.weight"].astype(np.float64)}), "dtype F64"),
@@ -111,12 +114,16 @@ def test_what_does_not_fit_is_refused(name: str, tmp_path):
     with pytest.raises(pn.CheckpointError) as caught:
         pn.load(path)
     message = str(caught.value)
-    assert path in message and words in message and "\n" not in message, message
+    assert path in message and words in message and "\n" not in message and len(message) < 500, message
 
 
 def test_files_that_are_no_checkpoint(tmp_path):
     with pytest.raises(FileNotFoundError):
         pn.load(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "pipe")
+    for special in (tmp_path / "pipe", tmp_path, "/dev/null"):
+        with pytest.raises(pn.CheckpointError, match="not a regular file"):
+            pn.load(special)
     for content in (b"", b"hello", b"\xff" * 100, (10**18).to_bytes(8, "little") + b"{}"):
         (tmp_path / "x").write_bytes(content)
         with pytest.raises(pn.CheckpointError, match="not a usable checkpoint"):
@@ -129,6 +136,15 @@ def test_a_model_whose_parameters_do_not_fit_is_not_written(tmp_path):
     with pytest.raises(pn.CheckpointError, match=r"decoder.bias has shape \(7,\); the configuration asks for \(6,\)"):
         pn.save(tmp_path / "m", model)
     assert not list(tmp_path.iterdir())
+
+
+def test_sizes_by_numpy_and_limits_are_the_same_for_saving_and_loading(tmp_path):
+    model = pn.Model.new("lstm", np.int64(6), np.random.default_rng(0), width=np.int64(4))
+    pn.save(tmp_path / "m", model)
+    assert pn.load(tmp_path / "m").sizes == {"width": 4}
+    for bad in ({"depth": 0}, {"depth": 10**6}, {"expansion": -1}, {"width": 2.5}, {"width": True}, {"wings": 1}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            pn.Model.new("mingru", 6, np.random.default_rng(0), **bad)
 
 
 def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path, monkeypatch):

@@ -1,0 +1,153 @@
+"""Each layer against the paper's equations, written out step by step in plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pntm_np.models import NTM, PNTM, LSTMModel, MinGRU, NTMModel, Options, Stack, build
+
+rng = np.random.default_rng(11)
+sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+softplus = lambda x: np.log(1 + np.exp(x))  # noqa: E731
+g = lambda x: np.where(x >= 0, x + 0.5, sigmoid(x))  # noqa: E731
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    return np.exp(x) / np.exp(x).sum()
+
+
+def shifted(a: np.ndarray, s: np.ndarray) -> np.ndarray:
+    m = len(a)
+    return np.array([sum(a[(i - j) % m] * s[j + 1] for j in (-1, 0, 1)) for i in range(m)])
+
+
+def weights(shapes: dict) -> dict:
+    return {k: rng.normal(0, 0.7, s) for k, s in shapes.items()}
+
+
+def test_pntm():
+    H, n, d, m, T = 2, 6, 5, 7, 9
+    layer, x = PNTM(H, n), rng.standard_normal((1, T, d))
+    w = weights(layer.shapes(d))
+    a_r, a_w, M = np.eye(m)[[0] * H], np.eye(m)[[0] * H], np.zeros((m, n))
+    expected = []
+    for t in range(T):
+        share = n // H
+        v = g(w["W_u"] @ x[0, t])
+        for h in range(H):  # M_t[i] = (1 - a[i]) M_{t-1}[i] + a[i] g(u), each head in its share of the cell
+            part = slice(h * share, (h + 1) * share)
+            for i in range(m):
+                M[i, part] = (1 - a_w[h, i]) * M[i, part] + a_w[h, i] * v[part]
+        mixed = np.array([w["W_m"] @ M[i] for i in range(m)])
+        r = np.concatenate([sum(a_r[h, i] * mixed[i] for i in range(m)) for h in range(H)])
+        expected.append(w["W_o"] @ r)
+        a_r = np.array([shifted(a_r[h], softmax(w["W_r"][h] @ x[0, t])) for h in range(H)])
+        a_w = np.array([shifted(a_w[h], softmax(w["W_w"][h] @ x[0, t])) for h in range(H)])
+    found, state = layer.sequence(w, x, layer.start(np, 1, d, m, np.float64), Options())
+    np.testing.assert_allclose(found[0], expected, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(state.read_address[0], a_r, atol=1e-14)
+    np.testing.assert_allclose(state.write_address[0], a_w, atol=1e-14)
+
+
+def test_ntm():
+    H, n, d, c, m, T = 2, 3, 4, 5, 6, 7
+    layer, x = NTM(H, n, c), rng.standard_normal((1, T, d))
+    w = weights(layer.shapes(d))
+    h, cc, M, r = np.zeros(c), np.zeros(c), np.full((m, n), 1e-6), np.zeros(H * n)
+    a = {side: np.eye(m)[[0] * H] for side in ("read", "write")}
+    expected = []
+    for t in range(T):
+        gates = w["controller.W_x"] @ np.concatenate([x[0, t], r]) + w["controller.W_h"] @ h + w["controller.b"]
+        i, f, gg, o = np.split(gates, 4)
+        cc = sigmoid(f) * cc + sigmoid(i) * np.tanh(gg)
+        h = sigmoid(o) * np.tanh(cc)
+        lin = lambda side, name: (w[f"{side}.W_{name}"] @ h + w[f"{side}.b_{name}"]).reshape(H, -1)  # noqa: E731
+        for side in a:
+            key, beta, gate = np.tanh(lin(side, "k")), softplus(lin(side, "beta")), sigmoid(lin(side, "g"))
+            gamma, moved = 1 + softplus(lin(side, "gamma")), []
+            for k in range(H):
+                norms = [max(np.linalg.norm(key[k]), 1e-8) * max(np.linalg.norm(M[q]), 1e-8) for q in range(m)]
+                content = softmax(beta[k] * np.array([key[k] @ M[q] / norms[q] for q in range(m)]))
+                mixed = (1 - gate[k]) * a[side][k] + gate[k] * content
+                place = shifted(mixed, softmax(lin(side, "s")[k])) + 1e-12
+                moved.append(place ** gamma[k] / (place ** gamma[k]).sum())
+            a[side] = np.array(moved)
+        add, erase = np.tanh(lin("write", "u")), sigmoid(lin("write", "d"))
+        for q in range(m):
+            for k in range(H):
+                M[q] *= 1 - a["write"][k, q] * erase[k]
+        for q in range(m):
+            for k in range(H):
+                M[q] += a["write"][k, q] * add[k]
+        r = np.concatenate([a["read"][k] @ M for k in range(H)])
+        expected.append(w["W_oh"] @ h + w["W_or"] @ r + w["b_o"])
+    found, state = layer.sequence(w, x, layer.start(np, 1, d, m, np.float64), Options())
+    np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.memory[0], M, atol=1e-12)
+
+
+def test_lstm():
+    model = LSTMModel(5, 4)
+    w = weights(model.shapes())
+    tokens = rng.integers(0, 5, (1, 8))
+    h, c, expected = np.zeros(4), np.zeros(4), []
+    for token in tokens[0]:
+        i, f, gg, o = np.split(w["mixer.W_x"] @ w["embed.weight"][token] + w["mixer.W_h"] @ h + w["mixer.b"], 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(gg)
+        h = sigmoid(o) * np.tanh(c)
+        expected.append(w["decoder.weight"] @ h + w["decoder.bias"])
+    np.testing.assert_allclose(model.forward(w, tokens)[0], expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("gate_tau", [0.0, 0.4])
+def test_a_residual_stack_of_mingru(gate_tau: float):
+    from scipy.special import erf
+
+    model = Stack(5, 4, (MinGRU(2), MinGRU(2)))
+    w = weights(model.shapes())
+    tokens = rng.integers(0, 5, (1, 8))
+    states, expected = [np.zeros(8), np.zeros(8)], []
+    normed = lambda x, p: (x - x.mean()) / np.sqrt(x.var() + 1e-5) * w[p + ".scale"] + w[p + ".bias"]  # noqa: E731
+    for token in tokens[0]:
+        x = w["embed.weight"][token]
+        for k in range(2):
+            p = f"blocks.{k}."
+            y = normed(x, p + "norm1")
+            z, c = sigmoid(w[p + "mixer.W_z"] @ y), g(w[p + "mixer.W_h"] @ y)
+            z = np.where(z < gate_tau, 0, np.where(z > 1 - gate_tau, 1, z))
+            states[k] = (1 - z) * states[k] + z * c
+            x = x + w[p + "mixer.W_out"] @ states[k]
+            u = w[p + "ffn.W_in"] @ normed(x, p + "norm2")
+            x = x + w[p + "ffn.W_out"] @ (0.5 * u * (1 + erf(u / np.sqrt(2))))
+        expected.append(w["decoder.weight"] @ x + w["decoder.bias"])
+    np.testing.assert_allclose(model.forward(w, tokens, options=Options(gate_tau=gate_tau))[0], expected, rtol=1e-10)
+
+
+def test_measures():
+    layer, d = PNTM(2, 4), 3
+    w, x = weights(layer.shapes(d)), rng.standard_normal((2, 5, d))
+    found: dict = {}
+    layer.sequence(w, x, layer.start(np, 2, d, 6, np.float64), Options(measures=found))
+    for value, W in zip(found["shift_entropy"], (w["W_r"], w["W_w"]), strict=True):
+        s = np.array([softmax(W[h] @ x[b, t]) for b in range(2) for t in range(5) for h in range(2)])
+        assert value == pytest.approx(-(s * np.log(s)).sum(-1).mean(), rel=1e-12)
+    gru = MinGRU(2)
+    w = weights(gru.shapes(d))
+    gru.sequence(w, x, gru.start(np, 2, d, 1, np.float64), Options(measures=found))
+    z = sigmoid(x @ w["W_z"].T)
+    assert found["gate_uncertainty"][0] == pytest.approx((z * (1 - z)).mean(), rel=1e-12)
+
+
+def test_where_training_starts():
+    p = build("transformer-fire", 6).init(np.random.default_rng(0))
+    assert p["blocks.0.mixer.c"] == np.float32(0.1) and p["blocks.0.mixer.L"] == 1
+    assert (p["blocks.0.norm1.scale"] == 1).all() and not p["blocks.0.norm1.bias"].any() and not p["decoder.bias"].any()
+    bound = 1 / np.sqrt(64)
+    assert 0.95 * bound < np.abs(p["blocks.0.mixer.W_q"]).max() <= bound  # fan_in 64
+    assert 0.95 / 16 < np.abs(p["blocks.0.ffn.W_out"]).max() <= 1 / 16  # fan_in 256
+    assert np.abs(p["blocks.0.mixer.W_1"]).max() > 0.8
+    embedding = build("pntm", 1000).init(np.random.default_rng(0))["embed.weight"]
+    assert abs(embedding.std() - 1) < 0.01 and abs(embedding.mean()) < 0.01
+    ntm = NTMModel().init(np.random.default_rng(0))
+    assert not ntm["mixer.controller.b"].any() and not ntm["mixer.read.b_beta"].any()
