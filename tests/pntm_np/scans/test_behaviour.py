@@ -292,11 +292,14 @@ print(above)
 @pytest.mark.long
 def test_the_need_for_memory_does_not_grow_with_length():
     """One head pair at the paper's largest bench size, in a process of its own; its log-space form would need 17 GB."""
-    need = {}
-    for length in (4096, 65_536):
+
+    def measured(length: int) -> int:
         done = subprocess.run([sys.executable, "-c", MEASURE, str(length)], capture_output=True, text=True, check=True)
-        need[length] = int(done.stdout)
-    measured = ", ".join(f"{n / 1e6:.1f} MB at T = {length:,}" for length, n in need.items())
-    tally.notes.append(f"head_scan, batch 8, m = 512, n = 16: peak above inputs and reads {measured}")
+        return int(done.stdout)
+
+    # the least of three: how the allocator happens to lay things out comes to a megabyte or two
+    need = {length: min(measured(length) for _ in range(3)) for length in (4096, 65_536)}
+    shown = ", ".join(f"{n / 1e6:.1f} MB at T = {length:,}" for length, n in need.items())
+    tally.notes.append(f"head_scan, batch 8, m = 512, n = 16: peak above inputs and reads {shown}")
     assert need[65_536] < 0.5e9
     assert abs(need[65_536] - need[4096]) <= 0.1 * need[4096], need
