@@ -41,7 +41,7 @@ def main() -> None:
     """Parallelizable Neural Turing Machines: train them, watch them, time them."""
 
 
-@main.command()
+@main.command(short_help="Versions in use, and which devices can be used.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of lines.")
 def info(as_json: bool) -> None:
     """Show the versions in use, and which devices can be used or why not."""
@@ -58,10 +58,10 @@ def info(as_json: bool) -> None:
         click.echo(f"{name:12s} {state}")
 
 
-@main.command()
+@main.command(short_help="The models at the paper's sizes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def models(as_json: bool) -> None:
-    """List the models at the paper's sizes: parameters, forms, and numbers of state per sequence."""
+    """List the models at the paper's sizes: parameters, forms of the scans, state per sequence."""
     from pntm_np.models.summary import summaries
 
     found = summaries()
@@ -73,11 +73,15 @@ def models(as_json: bool) -> None:
     for model in found:
         state = f"{model['state_per_token']} a token" if model["state_per_token"] else f"{model['state']:,}"
         shown = [model["config"].get(size, "-") for size in sizes]
-        rows.append([model["name"], *shown, model["parameters"], state, " ".join(model["forms"])])
+        forms = " ".join(form[0] for form in model["forms"])
+        rows.append([model["name"], *shown, model["parameters"], state, forms])
     table(["name", *sizes, "parameters", "state", "forms"], rows)
+    click.echo("\nforms: s sequential, p paper, c chunked")
+    memory = " and ".join(str(n) for n in sorted({model["memory_size"] for model in found}))
+    click.echo(f"state: numbers per sequence, with a memory of {memory} (bench) cells")
 
 
-@main.command()
+@main.command(short_help="Compare a device with NumPy.")
 @click.option("--backend", default="cpu", show_default=True, metavar="cpu|cuda", help="The device to test.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def selftest(backend: str, as_json: bool) -> None:
@@ -126,7 +130,7 @@ def selftest(backend: str, as_json: bool) -> None:
         table(["kind", "name", "float64", "float32", ""], shown)
         bounds = ", ".join(f"{dtype.__name__} {bound:.0e}" for dtype, bound in test.BOUNDS.items())
         used = ", ".join(f"{name} {version}" for name, version in versions().items())
-        click.echo(f"\n{device}; {used}\n{len(results) - len(broken)} of {len(results)} within bounds ({bounds})")
+        click.echo(f"\n{device}\n{used}\n{len(results) - len(broken)} of {len(results)} within bounds ({bounds})")
     if broken:
         sys.exit(FAILED)
 
