@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import autodiff as ad
-from pntm_np.models import MODELS, Options, build
+from pntm_np.models import BENCH_MODELS, MODELS, Options, build
 from pntm_np.scans import CONV_SHIFT, GATED, MEMORY, stabilise
 
 BOUNDS = {np.float64: 1e-9, np.float32: 1e-3}  # both are a thousand times what is seen on a CPU
@@ -116,18 +116,40 @@ def scan_cases(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def model_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Logits and loss of a whole sequence, with gradients, and the output of a single step."""
     tokens = rng.integers(0, 6, (2, 9))
     for name in MODELS:
         model = build(name, 6)
-        params = model.init(rng, np.float64)
-        for form in model.forms or ("",):
-            options = Options(form=form) if form else Options()
 
-            def loss(*arrays: Any, model=model, names=tuple(params), options=options) -> Any:
-                logits = model.forward(dict(zip(names, arrays, strict=False)), arrays[-1], 16, options)
-                return logits, ad.softmax_cross_entropy(logits, arrays[-1])
+        def run(params: dict, t: Any, options: Options, model=model) -> Any:
+            logits = model.forward(params, t, 16, options)
+            plain = ad.stop_gradient(params)
+            like = plain["embed.weight"]
+            start = model.initial_state(t.shape[0], 16, xp=ad.array_module(like), dtype=like.dtype)
+            _, first = model.step(plain, start, t[:, 0], options)
+            return logits, ad.softmax_cross_entropy(logits, t), first
 
-            yield Case("model", f"{name} {form}".strip(), loss, [*params.values(), tokens])
+        yield from _by_form("model", name, model, run, rng, tokens)
+    x = rng.standard_normal((2, 9, 128))
+    for name, bench in BENCH_MODELS.items():
+
+        def run_bench(params: dict, x: Any, options: Options, model=bench) -> Any:
+            like = ad.stop_gradient(x)
+            start = model.initial_state(x.shape[0], 16, xp=ad.array_module(like), dtype=like.dtype)
+            return model.run(params, x, start, options)[0]
+
+        yield from _by_form("model", name, bench, run_bench, rng, x)
+
+
+def _by_form(kind: str, name: str, model: Any, run: Callable, rng: np.random.Generator, last: Any) -> Iterator[Case]:
+    params = model.init(rng, np.float64)
+    for form in model.forms or ("",):
+        options = Options(form=form) if form else Options()
+
+        def function(*arrays: Any, options=options) -> Any:
+            return run(dict(zip(params, arrays, strict=False)), arrays[-1], options)
+
+        yield Case(kind, f"{name} {form}".strip(), function, [*params.values(), last])
 
 
 def deviation(found: list[np.ndarray], expected: list[np.ndarray]) -> float:

@@ -78,7 +78,7 @@ def test_selftest_finds_a_device_that_is_wrong(monkeypatch):
 
     monkeypatch.setattr(selftest, "outcome", wrong)
     done = CliRunner().invoke(cli.main, ["selftest", "--backend", "standin"])
-    assert done.exit_code == 1 and "OUT OF BOUNDS" in done.output and "71 of 72" in done.output
+    assert done.exit_code == 1 and "OUT OF BOUNDS" in done.output and "75 of 76" in done.output
 
 
 def test_selftest_reports_nan_and_what_the_device_refuses(monkeypatch):
