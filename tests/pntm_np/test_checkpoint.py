@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 
@@ -10,7 +11,8 @@ import pytest
 import safetensors.numpy
 
 import pntm_np as pn
-from pntm_np.checkpoint import write_atomically
+from pntm_np import sealed
+from pntm_np.files import write_atomically
 
 SIZES = {"width": 12, "heads": 2, "cell": 6}
 
@@ -70,7 +72,11 @@ def tampered(tmp_path, change) -> str:
     arrays = dict(model.params)
     config = {"model": "pntm", "vocabulary": 6, "sizes": SIZES}
     metadata = {"format": "pntm-1", "config": json.dumps(config)}
+    sums = {name: hashlib.sha256(a.tobytes()).hexdigest() for name, a in arrays.items()}
+    metadata["sha256"] = json.dumps(sums)
     arrays, metadata = change(arrays, metadata) or (arrays, metadata)
+    if metadata and "config" in metadata:
+        metadata["seal"] = sealed.seal(metadata)  # damage is another test: this file is whole, and wrong
     path = tmp_path / "bad.safetensors"
     path.write_bytes(safetensors.numpy.save(arrays, metadata))
     return str(path)
@@ -86,7 +92,7 @@ def with_config(**config):
 BAD = {
     "no metadata": (lambda a, m: (a, None), "format is None"),
     "another format": (lambda a, m: m.update(format="pt"), "format is 'pt'"),
-    "no configuration": (lambda a, m: m.pop("config") and None, "configuration is not readable"),
+    "no configuration": (lambda a, m: m.pop("config") and None, "metadata are damaged"),
     "not JSON": (lambda a, m: m.update(config="{"), "configuration is not readable"),
     "deep JSON": (lambda a, m: m.update(config="[" * 100_000), "configuration is not readable"),
     "a list": (lambda a, m: m.update(config="[]"), "configuration is not readable"),
