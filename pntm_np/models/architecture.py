@@ -32,6 +32,7 @@ class Architecture:
     vocabulary: int = 6
     width: int = 64
     forms: ClassVar[tuple[str, ...]] = ()
+    measured: ClassVar[tuple[str, ...]] = ()  # what Options.measures is filled with
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -124,6 +125,10 @@ class Stack(Architecture):
     @property
     def forms(self) -> tuple[str, ...]:  # type: ignore[override]
         return max((m.forms for m in self.mixers), key=len, default=())
+
+    @property
+    def measured(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(m.measured for m in self.mixers if m.measured)
 
     def inner_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = {}

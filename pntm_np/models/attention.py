@@ -29,6 +29,7 @@ class Attention:
     heads: int = 8
     positions: str = "nope"
     forms = ()
+    measured = ""
 
     def __post_init__(self) -> None:
         if self.positions not in POSITIONS:

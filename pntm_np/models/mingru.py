@@ -18,6 +18,7 @@ class MinGRU:
 
     expansion: int = 2
     forms = ("sequential", "paper", "chunked")
+    measured = "gate_uncertainty"
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         wide = self.expansion * width

@@ -20,6 +20,7 @@ class PNTM:
     heads: int = 4
     cell: int = 32
     forms = ("sequential", "paper", "chunked")
+    measured = "shift_entropy"
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.cell < 1 or self.cell % self.heads:

@@ -1,0 +1,95 @@
+"""Single texts: what a machine answers, what would be right, and where the two part."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pntm_np.checkpoint import Model
+from pntm_np.evaluation.decode import decode
+from pntm_np.evaluation.score import evaluation_memory
+from pntm_np.evaluation.trained import Trained
+from pntm_np.models import Options
+from tasks import NOTHING, Task
+
+
+class Answer(NamedTuple):
+    text: str
+    answer: str
+    expected: str | None  # None if the task is not known
+    ended: bool  # by the end token, if there is one
+    differs_at: list[int]  # places, counted from 1
+
+    @property
+    def right(self) -> bool | None:
+        return None if self.expected is None else not self.differs_at and self.ended
+
+    @property
+    def verdict(self) -> str:
+        if self.right is None:
+            return ""
+        if self.right:
+            return "  right"
+        if not self.differs_at:
+            return "  WRONG: right so far, but it does not end there"
+        places = ", ".join(map(str, self.differs_at[:5])) + (", .." if len(self.differs_at) > 5 else "")
+        return f"  WRONG: {self.expected} is right; differs at {places}"
+
+
+def answer(
+    model: Model, task: Task, texts: list[str], memory_size: int | None, options: Options, end_token: bool
+) -> list[Answer]:
+    """What the machine answers to each text; an answer is cut one token after the length of the right one."""
+    found = []
+    for text in texts:
+        try:
+            expected = task.solve(text)
+        except NotImplementedError:
+            expected = None
+        limit = 4 * len(text) + 16 if expected is None else len(expected) + end_token
+        prompt = np.append(task.encode(text), task.separator)
+        cells = memory_size or evaluation_memory(len(text))
+        end = task.end if end_token else None
+        tokens = decode(model, [prompt], np.array([limit]), end, cells, options)[0]
+        tokens = tokens[tokens != NOTHING]
+        ended = not end_token or (len(tokens) > 0 and tokens[-1] == task.end)
+        given = task.decode(tokens[:-1] if end_token and ended else tokens)
+        places = max(len(given), len(expected)) if expected is not None else 0
+        if expected is not None and not ended:
+            places = len(expected)  # the token after it is the missing end
+        differs = [k + 1 for k in range(places) if given[k : k + 1] != (expected or "")[k : k + 1]]
+        found.append(Answer(text, given, expected, ended, differs))
+    return found
+
+
+class SymbolsOnly(Task):
+    """The alphabet of a task whose rule is in a file that was not named."""
+
+    def __init__(self, name: str, symbols: str) -> None:
+        self.name, self.symbols = name, symbols
+        self.inputs = self.outputs = symbols
+
+
+def symbols_only(trained: Trained) -> Task:
+    return SymbolsOnly(trained.task, trained.symbols)
+
+
+def samples(task: Task, length: int, count: int, seed: int) -> list[tuple[str, str]]:
+    """Inputs and answers as texts."""
+    x, y = task.sample(np.random.default_rng(seed), length, count)
+    return [(task.decode(a), task.decode(b)) for a, b in zip(x, y, strict=True)]
+
+
+def facts(task: Task) -> dict[str, Any]:
+    """A task in words."""
+    rule = (type(task).__doc__ or "").strip().splitlines()
+    text = task.example or samples(task, 6, 1, 0)[0][0]
+    return {
+        "name": task.name,
+        "symbols": task.symbols,
+        "inputs": task.inputs,
+        "outputs": task.outputs,
+        "rule": rule[0] if rule else "",
+        "example": f"{text} -> {task.solve(text)}",
+    }

@@ -1,0 +1,100 @@
+"""An evaluation as a whole: a machine on its device, its task, thresholds, and what one sees while it runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pntm_np import memory
+from pntm_np.evaluation.score import ROWS, Evaluation, LengthScore, evaluate, evaluation_memory
+from pntm_np.evaluation.thresholds import choose_thresholds
+from pntm_np.evaluation.trained import Trained
+from pntm_np.models import Options
+from pntm_np.workers import Workers
+from tasks import Task, batch
+
+EVERY = 5.0  # seconds between two plain lines of progress
+
+
+class Evaluating:
+    def __init__(self, trained: Trained, task: Task, device: str, workers: Workers) -> None:
+        self.trained, self.task, self.device, self.workers = trained, task, device, workers
+        self.model = trained.model.to(device)
+
+    def require_memory(self, lengths: tuple[int, int], samples: int, cells: int) -> None:
+        longest = lengths[1]
+        steps = batch(self.task, np.random.default_rng(0), longest, 1).tokens.shape[1]
+        rows = min(ROWS, samples * (longest - lengths[0] + 1))
+        need = memory.decoding_need(self.model.architecture, rows, steps, cells) * self.workers.threads
+        memory.require(need, f"evaluating inputs of {longest:,} symbols", "--lengths or --memory-size", self.device)
+
+    def run(self, lengths: tuple[int, int], samples: int, seed: int, cells: int, options: Options) -> Evaluation:
+        every = range(lengths[0], lengths[1] + 1)
+        with progress(len(every)) as watch:
+            return evaluate(
+                self.model, self.task, every, samples, seed, cells, options, self.workers, self.trained.end_token,
+                watch=watch,
+            )  # fmt: skip
+
+
+def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[str], None]) -> Options:
+    """The options of an evaluation; what is ``auto`` is chosen on lengths up to the training length."""
+    if gate_tau is None:
+        gate_tau = tau if tau == "auto" else 0.0
+    options = Options(tau=0.0 if tau == "auto" else tau, gate_tau=0.0 if gate_tau == "auto" else gate_tau)
+    if "auto" not in (tau, gate_tau):
+        return options
+    trained = evaluating.trained
+    options = choose_thresholds(
+        evaluating.model,
+        evaluating.task,
+        trained.max_length,
+        evaluation_memory(trained.max_length),
+        options,
+        evaluating.workers,
+        trained.end_token,
+        tau == "auto",
+        gate_tau == "auto",
+    )
+    say(f"chosen on lengths up to {trained.max_length}: tau {options.tau:g}, gate-tau {options.gate_tau:g}")
+    return options
+
+
+class progress:
+    """``with progress(n) as watch``: a bar on a terminal, a line every few seconds elsewhere; on stderr."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.last, self.bar = total, 0, time.perf_counter(), None
+
+    def __enter__(self) -> Callable[[LengthScore], None]:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self.bar = Progress(
+                TextColumn("length"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                TextColumn("{task.description}"), console=Console(stderr=True), transient=True,
+            )  # fmt: skip
+            self.bar.start()
+            self.line = self.bar.add_task("", total=self.total)
+        return self.watch
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def watch(self, score: LengthScore) -> None:
+        self.done += 1
+        if self.bar:
+            self.bar.update(self.line, advance=1, description=f"exact match {score.exact_match:.2f}")
+        elif time.perf_counter() - self.last >= EVERY:
+            self.last = time.perf_counter()
+            print(
+                f"{self.done} of {self.total} lengths; {score.length}: exact match {score.exact_match:.2f}",
+                file=sys.stderr,
+                flush=True,
+            )

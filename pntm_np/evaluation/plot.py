@@ -1,0 +1,37 @@
+"""Accuracy against length, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pntm_np.evaluation.score import Evaluation
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def plot_evaluation(found: Evaluation, path: Path, title: str, max_length: int) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    lengths = [score.length for score in found.by_length]
+    mark = "o" if len(lengths) < 30 else ""
+    figure, axes = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
+    if min(lengths) <= max_length:
+        axes.axvspan(min(lengths) - 0.5, max_length + 0.5, color="0.92", label="lengths of training")
+    axes.plot(
+        lengths, [s.token_accuracy for s in found.by_length], mark, ls="-", ms=3, color="C1", label="tokens right"
+    )
+    axes.plot(lengths, [s.exact_match for s in found.by_length], mark, ls="-", ms=3, color="C0", label="exact match")
+    axes.set(xlabel="length of the input", ylabel="share", ylim=(-0.03, 1.03), title=title)
+    axes.set_xlim(min(lengths) - 0.5, max(lengths) + 0.5)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower left", framealpha=0.9)
+    partial = path.with_name(f".{path.name}.partial{path.suffix}")
+    try:
+        figure.savefig(partial, dpi=150)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+        pyplot.close(figure)

@@ -1,0 +1,120 @@
+"""Exact match and token accuracy by length."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autodiff import array_module
+from pntm_np.checkpoint import Model
+from pntm_np.evaluation.decode import decode
+from pntm_np.models import Options
+from pntm_np.randomness import EVALUATION, generator
+from pntm_np.workers import Workers
+from tasks import NOTHING, Task
+
+ROWS = 128  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
+DEVICE_ROWS = 4096
+MEMORY = 256  # the paper's cells, for inputs of up to 120 symbols
+
+
+def evaluation_memory(longest: int) -> int:
+    """The paper's 256 cells, or by the paper's rule what a longer input needs."""
+    return max(MEMORY, 2 * longest + 16)
+
+
+@dataclass(frozen=True)
+class LengthScore:
+    length: int
+    samples: int
+    exact_match: float
+    token_accuracy: float
+    chance: float  # of an answer made of random output symbols
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    by_length: list[LengthScore]
+
+    def mean(self, figure: str, first: int = 1, last: int = 10**9) -> float:
+        """The mean over lengths: each counts the same."""
+        found = [getattr(score, figure) for score in self.by_length if first <= score.length <= last]
+        return float(np.mean(found)) if found else float("nan")
+
+    def as_json(self, max_length: int) -> dict[str, Any]:
+        """Means over all lengths, and the score: the mean exact match on lengths longer than those of training."""
+        longer = [score.length for score in self.by_length if score.length > max_length]
+        return {
+            "score": self.mean("exact_match", max_length + 1) if longer else None,
+            "score_lengths": [min(longer), max(longer)] if longer else None,
+            **{figure: self.mean(figure) for figure in ("exact_match", "token_accuracy", "chance")},
+            "by_length": [asdict(score) for score in self.by_length],
+        }
+
+
+class Problem(NamedTuple):
+    length: int
+    prompt: np.ndarray  # x |
+    answer: np.ndarray  # y, and the end token if there is one
+
+
+def problems(
+    task: Task, length: int, samples: int, seed: int, end_token: bool = True, purpose: int = EVALUATION
+) -> list[Problem]:
+    """Samples of one length; they depend on the seed and the length alone."""
+    x, y = task.sample(generator(purpose, seed, length), length, samples)
+    end = [task.end] if end_token else []
+    prompts = np.concatenate([x, np.full((len(x), 1), task.separator)], axis=1)
+    answers = [np.concatenate([row[row != NOTHING], np.array(end, np.int64)]) for row in y]
+    return [Problem(length, *pair) for pair in zip(prompts, answers, strict=True)]
+
+
+def groups(every: list[Problem], rows: int) -> list[list[Problem]]:
+    """Neighbours in length together, about the same number in each."""
+    count = -(-len(every) // rows)
+    cuts = np.linspace(0, len(every), count + 1).astype(int)
+    return [every[a:b] for a, b in itertools.pairwise(cuts)]
+
+
+def evaluate(
+    model: Model,
+    task: Task,
+    lengths: Sequence[int],
+    samples: int,
+    seed: int,
+    memory_size: int,
+    options: Options,
+    workers: Workers,
+    end_token: bool = True,
+    purpose: int = EVALUATION,
+    watch: Callable[[LengthScore], None] = lambda score: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Evaluation:
+    """``samples`` problems of each length, answered by greedy decoding; ``watch`` sees each length when it is done."""
+    every = [p for n in lengths for p in problems(task, n, samples, seed, end_token, purpose)]
+    rows = ROWS if array_module(model.params["embed.weight"]) is np else DEVICE_ROWS
+
+    def right(group: list[Problem]) -> list[tuple[int, bool, float, float]]:
+        limits = np.array([len(p.answer) for p in group])
+        end = task.end if end_token else None
+        answers = decode(model, [p.prompt for p in group], limits, end, memory_size, options, stop)
+        found = []
+        for problem, answer in zip(group, answers, strict=True):
+            same = answer[: len(problem.answer)] == problem.answer
+            chance = len(task.outputs) ** -float(len(problem.answer) - end_token)
+            found.append((problem.length, bool(same.all()), float(same.mean()), chance))
+        return found
+
+    scores, pending = [], {length: [] for length in lengths}
+    for found in workers.map(right, groups(every, rows)):
+        for length, *figures in found:
+            pending[length].append(figures)
+        for length in [n for n in pending if len(pending[n]) == samples]:
+            exact, tokens, chance = (float(np.mean(column)) for column in zip(*pending.pop(length), strict=True))
+            scores.append(LengthScore(length, samples, exact, tokens, chance))
+            watch(scores[-1])
+    return Evaluation(scores)

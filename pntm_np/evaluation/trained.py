@@ -1,0 +1,51 @@
+"""What a machine was trained on, as its checkpoint tells. A checkpoint never causes code to be imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pntm_np.checkpoint import Model, load
+from pntm_np.sealed import CheckpointError
+from tasks import TASKS, Task
+
+
+class Trained(NamedTuple):
+    model: Model
+    task: str
+    symbols: str
+    max_length: int
+    end_token: bool
+    seed: int
+    step: int
+
+
+class TaskNeeded(ValueError):
+    """The task is in a file of the user's own, which only the user can name."""
+
+
+def load_trained(path: Path) -> Trained:
+    """The machine in a file or a run's directory."""
+    file = path / "model.safetensors" if path.is_dir() else path
+    model = load(file)
+    training = model.training or {}
+    kinds = {"task": str, "symbols": str, "max_length": int, "end_token": bool, "seed": int, "step": int}
+    for name, kind in kinds.items():
+        if type(training.get(name)) is not kind:
+            raise CheckpointError(f"{file}: it does not say on what it was trained: no {name!r}")
+    if len(training["symbols"]) + 2 != model.vocabulary or training["max_length"] < 1:
+        raise CheckpointError(f"{file}: its symbols do not fit its vocabulary of {model.vocabulary}")
+    return Trained(model, *(training[name] for name in kinds))
+
+
+def task_of(trained: Trained, named: Task | None) -> Task:
+    """The task that the machine was trained on; ``named`` is the one that the user gave, if any."""
+    task = named or TASKS.get(trained.task)
+    if task is None:
+        raise TaskNeeded(f"it was trained on {trained.task!r:.60}, which is in a file of its own")
+    if (task.name, task.symbols) != (trained.task, trained.symbols):
+        raise CheckpointError(
+            f"the machine was trained on {trained.task!r:.60} with symbols {trained.symbols!r:.60}, "
+            f"not on {task.name!r:.60} with {task.symbols!r:.60}"
+        )
+    return task

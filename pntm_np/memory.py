@@ -1,0 +1,76 @@
+"""How much memory a run needs, before any of it is taken, and how much there is."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from autodiff import backend
+from pntm_np.models import PNTM, Architecture, Attention, LSTMModel, MinGRU, NTMModel, Stack
+from pntm_np.models.summary import cache_growth, state_size
+
+BYTES = 4  # float32
+SPARE = 1.3  # numbers below are measured peaks; allocators and the interpreter want some room
+
+
+class NotEnoughMemory(RuntimeError):
+    """What was asked for cannot fit; the message has the numbers and the flag to lower."""
+
+
+def training_need(architecture: Architecture, rows: int, steps: int, cells: int, form: str) -> int:
+    """Bytes at the peak of one shard's forward and backward pass. Factors were fitted to peaks by tracemalloc."""
+    d, per_step = architecture.width, 0.0
+    if isinstance(architecture, Stack):
+        for mixer in architecture.mixers:
+            if isinstance(mixer, MinGRU):
+                per_step += (13 + 7 * mixer.expansion) * d
+            elif isinstance(mixer, PNTM):
+                addresses = 8 * mixer.cell if form == "paper" else 4 * mixer.heads
+                per_step += 25 * d + addresses * cells
+            elif isinstance(mixer, Attention):
+                per_step += 20 * d + (5 if mixer.positions == "fire" else 2.7) * mixer.heads * steps
+                per_step += 160 * steps / rows if mixer.positions == "fire" else 0
+    elif isinstance(architecture, NTMModel):
+        per_step = 20 * d + 3.5 * architecture.heads * architecture.cell * cells
+    elif isinstance(architecture, LSTMModel):
+        per_step = 17 * d
+    return int(BYTES * (rows * steps * per_step + 3 * architecture.parameter_count()))
+
+
+def decoding_need(architecture: Architecture, rows: int, steps: int, cells: int) -> int:
+    """Bytes of the states of rows decoded together, and of what a step makes beside them."""
+    return int(BYTES * rows * 3 * (state_size(architecture, cells) + steps * cache_growth(architecture)))
+
+
+def available(device: str = "cpu") -> int | None:
+    """Bytes that can still be had, or None if that cannot be told."""
+    if device == "cuda":
+        return int(backend.load(device).xp.cuda.runtime.memGetInfo()[0])
+    found = []
+    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        found.append(int(lines["MemAvailable"].split()[0]) * 1024)
+    except (OSError, KeyError, ValueError):
+        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    try:
+        group = Path("/sys/fs/cgroup")
+        limit = (group / "memory.max").read_text().strip()
+        found.append(math.inf if limit == "max" else int(limit) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):
+        pass
+    finite = [amount for amount in found if amount != math.inf]
+    return int(min(finite)) if finite else None
+
+
+def require(need: int, what: str, lower: str, device: str = "cpu") -> None:
+    """Refuse what cannot fit."""
+    there: Any = available(device)
+    if there is not None and need * SPARE > there:
+        raise NotEnoughMemory(f"{what} needs about {size(need)}, and {size(there)} are free; lower {lower}")
+
+
+def size(amount: int) -> str:
+    return f"{amount / 1e9:,.1f} GB" if amount >= 1e8 else f"{amount / 1e6:,.1f} MB"

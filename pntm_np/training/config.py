@@ -1,0 +1,129 @@
+"""What a run is. Two runs with the same configuration give the same bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from pntm_np.models import MODELS, Architecture, build
+from pntm_np.scans import FORMS
+from tasks import Task
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # everything as the paper
+    "paper": {"steps": 500_000, "batch_size": 128, "eval_every": 5_000, "checkpoint_every": 1_000},
+    # the same model and data, for minutes on a laptop
+    "quick": {
+        "steps": 20_000,
+        "batch_size": 32,
+        "eval_every": 250,
+        "checkpoint_every": 250,
+        "sharpen": 0.01,
+        "stop_when_solved": True,
+    },
+}
+LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "memory_size": 10**7, "samples": 10**7}
+QUIET, PATIENCE = 1e-8, 500  # the paper's early stop: the gradient's infinity norm stays below for so many steps
+
+
+@dataclass(frozen=True)
+class Config:
+    task: str
+    symbols: str  # the task's: a name alone does not say what tokens mean
+    model: str = "pntm"
+    sizes: dict[str, int] = field(default_factory=dict)
+    preset: str = "paper"
+    steps: int = 500_000
+    batch_size: int = 128
+    lr: float = 5e-4
+    max_length: int = 40
+    memory_size: int = 96
+    seed: int = 0
+    form: str = "chunked"
+    backend: str = "cpu"
+    checkpoint_every: int = 1_000
+    eval_every: int = 5_000
+    stop_when_solved: bool = False
+    sharpen: float = 0.0  # weight of the mean entropy of the heads' shifts
+    sharpen_gates: float = 0.0  # weight of the mean of z (1 - z) of minGRU's gates
+    end_token: bool = True
+    lengths: tuple[int, int] = (1, 120)  # of the final evaluation
+    samples: int = 128  # of each of these lengths
+
+    @classmethod
+    def of(cls, task: Task, preset: str, **given: Any) -> Config:
+        """A preset with what the user gave; what only some models have is left out of a preset for the others."""
+        chosen = PRESETS[preset] | {k: v for k, v in given.items() if v is not None}
+        chosen.setdefault("max_length", 40)
+        chosen.setdefault("memory_size", 2 * chosen["max_length"] + 16)  # the paper's rule
+        chosen.setdefault("lengths", (1, 3 * chosen["max_length"]))
+        config = cls(task.name, task.symbols, preset=preset, **chosen)
+        if "sharpen" not in given and "shift_entropy" not in config.architecture().measured:
+            config = cls(**{**vars(config), "sharpen": 0.0})
+        return config
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "max_length", "memory_size", "checkpoint_every", "eval_every", "samples"):
+            value, largest = getattr(self, name), LARGEST.get(name, 10**9)
+            _require(type(value) is int and 1 <= value <= largest, name, value, f"an integer from 1 to {largest:,}")
+        _require(type(self.seed) is int and 0 <= self.seed < 2**63, "seed", self.seed, "an integer from 0 to 2^63 - 1")
+        _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
+        for name in ("sharpen", "sharpen_gates"):
+            value = getattr(self, name)
+            _require(_is_number(value) and 0 <= value <= 1000, name, value, "a number from 0 to 1000")
+        _require(self.model in MODELS, "model", self.model, f"one of {', '.join(MODELS)}")
+        _require(self.form in FORMS, "form", self.form, f"one of {', '.join(FORMS)}")
+        _require(self.preset in PRESETS, "preset", self.preset, f"one of {', '.join(PRESETS)}")
+        for name in ("stop_when_solved", "end_token"):
+            _require(type(getattr(self, name)) is bool, name, getattr(self, name), "true or false")
+        for name in ("task", "symbols", "backend"):
+            _require(isinstance(getattr(self, name), str), name, getattr(self, name), "a text")
+        _require(isinstance(self.sizes, dict), "sizes", self.sizes, "names and integers")
+        lengths = self.lengths
+        usable = isinstance(lengths, (tuple, list)) and len(lengths) == 2 and all(type(n) is int for n in lengths)
+        _require(usable and 1 <= lengths[0] <= lengths[1] <= 10**6, "lengths", lengths, "two lengths, the lower first")
+        object.__setattr__(self, "lengths", tuple(lengths))
+        object.__setattr__(self, "sizes", dict(sorted(self.sizes.items())))
+        try:
+            measured = self.architecture().measured
+        except (TypeError, ValueError) as error:
+            raise ConfigError("size", self.sizes, str(error)) from None
+        for name, measure in (("sharpen", "shift_entropy"), ("sharpen_gates", "gate_uncertainty")):
+            has = not getattr(self, name) or measure in measured
+            _require(has, name, getattr(self, name), f"0: {self.model} has nothing to sharpen")
+
+    def architecture(self) -> Architecture:
+        return build(self.model, len(self.symbols) + 2, **self.sizes)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"lengths": list(self.lengths)}
+
+    @classmethod
+    def from_json(cls, content: Any) -> Config:
+        """The configuration in a file that is not trusted: ValueError if it is none."""
+        if not isinstance(content, dict):
+            raise ValueError("it is not a configuration")
+        known = {f.name for f in fields(cls)}
+        if missing := known - content.keys():
+            raise ValueError(f"it lacks {sorted(missing)[0]!r}")
+        if unknown := content.keys() - known:
+            raise ValueError(f"it has an unknown key {sorted(unknown)[0]!r:.60}")
+        return cls(**content)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+class ConfigError(ValueError):
+    """A value that makes no sense; ``name`` is the option's."""
+
+    def __init__(self, name: str, value: Any, problem: str) -> None:
+        super().__init__(f"{name} is {value!r:.60}; {problem}")
+        self.name, self.value, self.problem = name, value, problem
+
+
+def _require(holds: bool, name: str, value: Any, expected: str) -> None:
+    if not holds:
+        raise ConfigError(name, value, f"expected {expected}")

@@ -1,0 +1,173 @@
+"""What one sees of a run: a live panel on a terminal, plain lines elsewhere. All of it on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+from pntm_np.evaluation.bands import bars
+from pntm_np.evaluation.score import Evaluation, LengthScore
+from pntm_np.training.config import Config
+from pntm_np.training.learner import Report
+
+EVERY = 5.0  # seconds between two plain lines
+SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
+
+
+def clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+class Meter:
+    """The figures that both displays show."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.first, self.step = config, 0, 0
+        self.start = time.perf_counter()
+        self.tokens, self.loss, self.norm = 0, float("nan"), float("nan")
+        self.scores: dict[int, float] = {}
+        self.judged_at = 0
+        self.end: float | None = None  # of training; the evaluation follows
+
+    def began(self, step: int) -> None:
+        self.first = self.step = step
+        self.start = time.perf_counter()
+
+    def add(self, step: int, tokens: int, report: Report) -> None:
+        self.step, self.norm = step, report.gradient_norm
+        self.tokens += tokens
+        fresh = self.loss != self.loss
+        self.loss = report.loss if fresh else SMOOTH * self.loss + (1 - SMOOTH) * report.loss
+
+    def line(self) -> str:
+        elapsed = (self.end or time.perf_counter()) - self.start
+        done = self.step - self.first
+        speed = f"{self.tokens / elapsed:,.0f} tokens/s" if done else "starting"
+        left = clock(elapsed / done * (self.config.steps - self.step)) if done else "-"
+        if self.end:
+            return f"loss {self.loss:.4f}  trained in {clock(elapsed)}"
+        bound = "at most " if self.config.stop_when_solved else ""
+        shown = f"loss {self.loss:.4f}  gradient {self.norm:.1e}  {speed}" if done else speed
+        return f"{shown}  {clock(elapsed)} gone, {bound}{left} left"
+
+
+class PlainDisplay:
+    """A line every few seconds."""
+
+    def __init__(self, config: Config, title: str, stream: TextIO) -> None:
+        self.meter, self.title, self.stream, self.last = Meter(config), title, stream, 0.0
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+    def _say(self, line: str) -> None:
+        try:
+            print(line, file=self.stream, flush=True)
+        except OSError:  # nobody reads any more: the run is worth more than its lines
+            self._say = lambda line: None  # type: ignore[method-assign]
+
+    def began(self, step: int) -> None:
+        self.meter.began(step)
+        self._say(self.title)
+        if step:
+            self._say(f"resumed at step {step:,}")
+
+    def stepped(self, step: int, length: int, tokens: int, report: Report) -> None:
+        self.meter.add(step, tokens, report)
+        now = time.perf_counter()
+        if now - self.last >= EVERY or step == self.meter.first + 1:
+            self.last = now
+            self._say(f"step {step:,}/{self.meter.config.steps:,}  {self.meter.line()}")
+
+    def judging(self, score: LengthScore) -> None:
+        pass
+
+    def judged(self, step: int, evaluation: Evaluation) -> None:
+        figures = "  ".join(f"{score.length}: {score.exact_match:.2f}" for score in evaluation.by_length)
+        self._say(f"step {step:,}  exact match {evaluation.mean('exact_match'):.3f} by length  {figures}")
+
+    def saved(self, step: int) -> None:
+        pass
+
+    def evaluated(self, score: LengthScore) -> None:
+        now = time.perf_counter()
+        if not self.meter.end:
+            self.meter.end = now
+            self._say(f"step {self.meter.step:,}  {self.meter.line()}")
+        if now - self.last >= EVERY:
+            self.last = now
+            self._say(f"evaluated up to length {score.length}: exact match {score.exact_match:.2f}")
+
+
+class LiveDisplay:
+    """A panel that is drawn again and again in place."""
+
+    def __init__(self, config: Config, title: str, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self.meter, self.title, self.note = Meter(config), title, ""
+        console = Console(file=stream, highlight=False)
+        self.progress = Progress(
+            TextColumn("step"), BarColumn(None), MofNCompleteColumn(), console=console, expand=True
+        )
+        self.bar = self.progress.add_task("", total=config.steps)
+        self.partial: dict[int, float] = {}
+        self.live = Live(get_renderable=self._panel, console=console, refresh_per_second=4)
+
+    def __enter__(self) -> LiveDisplay:
+        self.live.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.note = ""
+        self.live.__exit__(*exception)
+
+    def _panel(self) -> Any:
+        from rich.console import Group
+        from rich.text import Text
+
+        self.progress.update(self.bar, completed=self.meter.step)
+        lines: list[Any] = [Text(self.title, style="bold"), self.progress, Text(self.meter.line(), no_wrap=True)]
+        scores = self.meter.scores | self.partial
+        if scores:
+            at = f"at step {self.meter.judged_at:,}" if not self.partial else "now"
+            trained = self.meter.config.max_length
+            lines.append(Text(f"\nexact match by length of input {at}; trained on lengths up to {trained}"))
+            lines += [Text(line, style="cyan", no_wrap=True) for line in bars(dict(sorted(scores.items())))]
+        if self.note:
+            lines.append(Text(self.note))
+        return Group(*lines)
+
+    def began(self, step: int) -> None:
+        self.meter.began(step)
+
+    def stepped(self, step: int, length: int, tokens: int, report: Report) -> None:
+        self.meter.add(step, tokens, report)
+
+    def judging(self, score: LengthScore) -> None:
+        self.partial[score.length] = score.exact_match
+
+    def judged(self, step: int, evaluation: Evaluation) -> None:
+        self.meter.scores = {score.length: score.exact_match for score in evaluation.by_length}
+        self.meter.judged_at, self.partial = step, {}
+
+    def saved(self, step: int) -> None:
+        pass
+
+    def evaluated(self, score: LengthScore) -> None:
+        self.meter.end = self.meter.end or time.perf_counter()
+        last = self.meter.config.lengths[1]
+        self.note = f"\nevaluating: length {score.length} of {last}, exact match {score.exact_match:.2f}"
+
+
+def display(config: Config, title: str) -> LiveDisplay | PlainDisplay:
+    stream = sys.stderr
+    return (LiveDisplay if stream.isatty() else PlainDisplay)(config, title, stream)

@@ -1,0 +1,93 @@
+"""One training step: the gradient of a batch, cut into shards, and the update."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import autodiff as ad
+from autodiff import backend
+from autodiff.backend import Array
+from pntm_np.layers import Weights
+from pntm_np.models import Architecture, Options
+from pntm_np.training.config import Config
+from pntm_np.training.flat import join, views
+from pntm_np.training.optimizer import Moments, adam
+from pntm_np.workers import Workers
+from tasks import Batch
+
+SHARD, MOST_SHARDS = 16, 4  # rows of a shard at least; smaller ones cost more than further threads save
+
+
+class Report(NamedTuple):
+    loss: float  # mean cross-entropy of the answers' tokens
+    gradient_norm: float  # infinity norm
+    objective: float  # what is minimised: the loss, and sharpening
+
+
+def shards_of(batch: Batch, device: str) -> list[Batch]:
+    """Parts of a batch. How many depends on the batch alone, so that bits do not depend on the number of threads."""
+    rows = len(batch.tokens)
+    count = max(1, min(rows // SHARD, MOST_SHARDS)) if device == "cpu" else 1
+    cuts = np.linspace(0, rows, count + 1).astype(int)
+    return [Batch(*(part[a:b] for part in batch)) for a, b in itertools.pairwise(cuts)]
+
+
+def objective(
+    params: Weights, architecture: Architecture, config: Config, batch: Batch, total: int, share: float
+) -> tuple[Any, Any]:
+    """This shard's part of the batch's mean: the loss over ``total`` tokens, measures by its ``share`` of the rows."""
+    weights = {"shift_entropy": config.sharpen, "gate_uncertainty": config.sharpen_gates}
+    measures: dict[str, list] = {}
+    options = Options(form=config.form, measures=measures if any(weights.values()) else None)
+    logits = architecture.forward(params, batch.tokens, config.memory_size, options)
+    loss = value = ad.softmax_cross_entropy(logits, batch.targets, batch.mask, total=total)
+    for name, weight in weights.items():
+        if weight:
+            for measure in measures[name]:
+                value = value + measure * (weight * share / len(measures[name]))
+    return value, loss
+
+
+class Learner:
+    """Parameters and moments on their device, and the step that changes them."""
+
+    def __init__(self, config: Config, params: Array, moments: Moments, workers: Workers) -> None:
+        self.config, self.workers = config, workers
+        self.architecture = config.architecture()
+        self.shapes = self.architecture.shapes()
+        self.xp = backend.load(config.backend).xp
+        self.flat = ad.to_device(params, config.backend)
+        self.moments = Moments(*(ad.to_device(x, config.backend) for x in moments))
+        self.params = views(self.flat, self.shapes)
+        self.gradient: Array | None = None
+
+    def step(self, batch: Batch, number: int) -> Report:
+        """Update number ``number``, counted from 1; none if loss or gradient is not finite."""
+        rows, total = len(batch.tokens), int(np.sum(batch.mask))
+        with_gradient = ad.value_and_grad(objective, has_aux=True)
+
+        def one(shard: Batch) -> tuple[Any, Any, Any]:
+            moved = Batch(*(ad.to_device(part, self.config.backend) for part in shard))
+            share = len(shard.tokens) / rows
+            (value, loss), gradient = with_gradient(self.params, self.architecture, self.config, moved, total, share)
+            return value, loss, join(gradient, self.shapes, self.xp)
+
+        xp = self.xp
+        parts = self.workers.map(one, shards_of(batch, self.config.backend))
+        value, loss, gradient = next(parts)
+        for part in parts:  # in their order, whichever is ready first
+            value, loss = value + part[0], loss + part[1]
+            gradient += part[2]
+        finite = xp.isfinite(value) & xp.all(xp.isfinite(gradient))
+        norm = xp.where(finite, xp.max(xp.absolute(gradient)), xp.nan)
+        adam(self.flat, gradient, self.moments, number, self.config.lr, finite.astype(self.flat.dtype))
+        self.gradient = gradient
+        return Report(*(float(x) for x in ad.to_host(xp.stack([loss, norm.astype(loss.dtype), value]))))
+
+    def not_finite(self) -> str:
+        """The first parameter whose gradient is not finite after the last step, or none."""
+        bad = {name: not np.isfinite(ad.to_host(g)).all() for name, g in views(self.gradient, self.shapes).items()}
+        return next((name for name, is_bad in bad.items() if is_bad), "")

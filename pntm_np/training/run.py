@@ -1,0 +1,191 @@
+"""A run's directory: everything that it needs to go on, and everything that it found.
+
+    config.json         what the run is
+    metrics.jsonl       loss and gradient every few steps, exact match at every evaluation; the same bits every time
+    timing.jsonl        when: seconds, tokens per second, versions
+    state.safetensors   all that training needs to continue: parameters, moments, step
+    model.safetensors   the machine, for everything else
+    result.json         written last: the run is complete
+
+``state`` is the one file that counts: it is put in place in one step, and the others follow from it. On resuming, the
+metrics are cut to the length that it remembers.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pntm_np.checkpoint import Model, save
+from pntm_np.files import clear_partial, write_all, write_atomically
+from pntm_np.sealed import CheckpointError, Shapes, pack, unpack
+from pntm_np.training.config import Config
+from pntm_np.training.flat import join, views
+from pntm_np.training.optimizer import Moments
+
+FORMAT = "pntm-state-1"
+
+
+class RunError(ValueError):
+    """The directory has a run already, or none, or another one is at work in it."""
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    params: np.ndarray
+    moments: Moments
+    step: int = 0
+    quiet: int = 0  # steps in a row with a gradient below the early stop's bound
+    solved: int = 0  # evaluations in a row without a mistake
+    evaluated: int = 0  # the step of the last evaluation
+    metrics_bytes: int = 0
+
+    @classmethod
+    def start(cls, config: Config, rng: np.random.Generator) -> Progress:
+        architecture = config.architecture()
+        params = join(architecture.init(rng), architecture.shapes())
+        return cls(params, Moments(np.zeros_like(params), np.zeros_like(params)))
+
+
+COUNTERS = ("step", "quiet", "solved", "evaluated", "metrics_bytes")
+
+
+class Run:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def path(self, name: str) -> Path:
+        return self.directory / name
+
+    @property
+    def exists(self) -> bool:
+        return any(self.path(name).exists() for name in ("config.json", "state.safetensors", "model.safetensors"))
+
+    @property
+    def complete(self) -> bool:
+        return self.path("result.json").exists()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the directory, and keep every other process out of it; a process that dies lets go."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path(".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            raise RunError(f"--out {self.directory}: it cannot be written to: {error.strerror}") from None
+        try:
+            try:
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except ImportError:
+                pass  # no such locks on this system
+            except BlockingIOError:
+                raise RunError(f"{self.directory}: another process is at work on this run") from None
+            clear_partial(self.directory)
+            yield
+        finally:
+            os.close(lock)
+
+    # configuration and result
+    def write_config(self, config: Config) -> None:
+        self._write_json("config.json", config.as_json())
+
+    def read_config(self) -> Config:
+        try:
+            return Config.from_json(self._read_json("config.json"))
+        except (ValueError, TypeError) as error:
+            if isinstance(error, CheckpointError):
+                raise
+            raise CheckpointError(f"{self.path('config.json')}: not a usable configuration: {error}") from None
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        self._write_json("result.json", result)
+
+    def read_result(self) -> dict[str, Any]:
+        return self._read_json("result.json")
+
+    def _write_json(self, name: str, content: dict[str, Any]) -> None:
+        write_atomically(self.path(name), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        try:
+            content = json.loads(self.path(name).read_bytes())
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise CheckpointError(f"{self.path(name)}: not readable as JSON")
+        return content
+
+    # rows
+    def append(self, name: str, row: dict[str, Any]) -> int:
+        """Add a row to a .jsonl file; the file's new length."""
+        file = os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            write_all(file, (json.dumps(row, allow_nan=False) + "\n").encode())
+            return os.lseek(file, 0, os.SEEK_END)
+        finally:
+            os.close(file)
+
+    # state
+    def save(self, config: Config, progress: Progress) -> None:
+        """Metrics first, then the state that remembers their length, then the machine."""
+        if self.path("metrics.jsonl").exists():
+            file = os.open(self.path("metrics.jsonl"), os.O_RDWR)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+        counters = {name: getattr(progress, name) for name in COUNTERS}
+        arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
+        content = pack(arrays, FORMAT, {"config": config.as_json(), **counters})
+        write_atomically(self.path("state.safetensors"), content)
+        self.save_model(config, progress)
+
+    def save_model(self, config: Config, progress: Progress) -> None:
+        vocabulary = len(config.symbols) + 2
+        params = views(progress.params, config.architecture().shapes())
+        training = {**config.as_json(), "step": progress.step}
+        save(self.path("model.safetensors"), Model(config.model, vocabulary, config.sizes, params, training))
+
+    def load(self) -> tuple[Config, Progress]:
+        """The state of a run to be resumed."""
+        path = self.path("state.safetensors")
+        kept, arrays = unpack(path, FORMAT, _expected)
+        config = Config.from_json(kept["config"])
+        progress = Progress(arrays["params"], Moments(arrays["adam.m"], arrays["adam.v"]))
+        for name in COUNTERS:
+            setattr(progress, name, kept[name])
+        return config, progress
+
+    def cut_metrics(self, length: int) -> None:
+        """Forget the rows that were written after the state was saved."""
+        path = self.path("metrics.jsonl")
+        size = path.stat().st_size if path.exists() else 0
+        if size < length:
+            raise CheckpointError(f"{path}: it has {size:,} bytes; the run's state remembers {length:,}")
+        if size > length:
+            os.truncate(path, length)
+
+
+def _expected(kept: dict[str, Any]) -> Shapes:
+    try:
+        config = Config.from_json(kept.get("config"))
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"its configuration is not usable: {error}") from None
+    if not all(type(kept.get(name)) is int and kept[name] >= 0 for name in COUNTERS):
+        raise CheckpointError("its counters are not readable")
+    count = config.architecture().parameter_count()
+    return {"params": (count,), "adam.m": (count,), "adam.v": (count,)}

@@ -1,0 +1,34 @@
+"""SIGINT and SIGTERM: the first is remembered, so that a step can be finished and saved; the second ends at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+from typing import Any
+
+HANDLED = (signal.SIGINT, signal.SIGTERM)
+
+
+class Signals:
+    """``with Signals() as signals: ... if signals.received: ...``"""
+
+    def __init__(self) -> None:
+        self.received = 0  # the first signal's number
+
+    def __enter__(self) -> Signals:
+        self._before = {number: signal.signal(number, self._handle) for number in HANDLED}
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received:
+            os._exit(128 + number)  # files are put in place whole: nothing is half written
+        self.received = number
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.received

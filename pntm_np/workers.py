@@ -1,0 +1,47 @@
+"""Threads that share the work of a batch, each with a BLAS of one thread.
+
+NumPy releases the interpreter's lock, so threads are enough. A product's bits may depend on the number of threads that
+compute it: with one thread for each, results do not depend on how many workers there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers:
+    """``with Workers(2) as workers: workers.map(function, items)``"""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        self._limits = threadpool_limits(1, "blas")
+        self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._limits.restore_original_limits()
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Results in the order of the items, each as soon as it and those before it are there."""
+
+        def quiet(item: Any) -> Any:
+            with np.errstate(all="ignore"):  # what is not finite is found and reported by the caller
+                return function(item)
+
+        return map(quiet, items) if self._pool is None else self._pool.map(quiet, items)
