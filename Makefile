@@ -1,11 +1,18 @@
 # make test   everything from nothing: environment, install, the suite
+# make train  watch a machine learn parity-check, and do it at three times the length
 # make lint   format and lint, as CI does
 PYTHON ?= python3
+TASK ?= parity-check
+SEED ?= 0
 
-.PHONY: test test-long lint format cuda-check bench-engine bench-scans clean
+.PHONY: test train test-long test-kill lint format cuda-check bench-engine bench-scans clean
 
 test: .venv/installed
 	.venv/bin/python -m pytest
+
+# A few minutes on a laptop. Another task or seed: make train TASK=reverse-string SEED=1
+train: .venv/installed
+	.venv/bin/pntm train $(TASK) --preset quick --seed $(SEED) --resume
 
 # Long sequences and large sizes, too slow for every change.
 test-long: .venv/installed

@@ -2,19 +2,249 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import json
 import platform
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import click
 
 import autodiff
+from autodiff import backend as devices
+from pntm_np import memory
+from pntm_np.checkpoint import CheckpointError
+from pntm_np.models import MODELS
+from pntm_np.scans import FORMS
+from pntm_np.training import PRESETS, Config, ConfigError, Diverged, Run, RunError
+from pntm_np.workers import Workers, cores
+from tasks import TASKS, TaskError, find, full_name
 
-FAILED, NOT_AVAILABLE = 1, 5  # exit codes; usage errors are 2
+FAILED, USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 1, 2, 3, 4, 5
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+class Commands(click.Group):
+    """Every failure is one message on stderr and an exit code; usage errors name the flag and what would be right."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order of use
+
+    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        try:
+            code = super().main(*args, standalone_mode=False, **kwargs)
+            sys.exit(code if isinstance(code, int) else 0)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help(), err=True)
+            sys.exit(USAGE)
+        except click.Abort:
+            fail(130, "stopped")
+        except click.ClickException as error:
+            fail(error.exit_code, error.format_message(), getattr(error, "ctx", None))
+        except ConfigError as error:
+            flag = "--no-end-token" if error.name == "end_token" else f"--{error.name.replace('_', '-')}"
+            fail(USAGE, f"{flag} {shown(error.value):.60}: {error.problem}")
+        except TaskError as error:
+            fail(USAGE, str(error))
+        except RunError as error:
+            fail(USAGE, str(error))
+        except Diverged as error:
+            fail(DIVERGED, f"training diverged: {error}; the last good checkpoint was kept")
+        except CheckpointError as error:
+            fail(BAD_FILE, str(error))
+        except (autodiff.BackendUnavailable, memory.NotEnoughMemory) as error:
+            fail(NOT_AVAILABLE, str(error))
+        except MemoryError as error:
+            fail(NOT_AVAILABLE, f"out of memory: {error}")
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            fail(NOT_AVAILABLE if error.errno in FULL else FAILED, f"{where}{error.strerror or error}")
+
+
+def fail(code: int, message: str, context: click.Context | None = None) -> None:
+    command = context.command_path if context else "pntm"
+    click.echo(f"{command}: {message}", err=True)
+    if code == USAGE and context:
+        click.echo(f"{command} --help tells more", err=True)
+    sys.exit(code)
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={number}" for name, number in value.items())
+    return ":".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+# values on the command line
+class LengthRange(click.ParamType):
+    name = "A:B"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        first, colon, last = value.partition(":")
+        try:
+            a, b = int(first), int(last if colon else first)
+        except ValueError:
+            a = b = 0
+        if not 1 <= a <= b <= 10**6:
+            self.fail(f"{value!r:.60} is no range of lengths; expected A:B with 1 <= A <= B, such as 1:120", param, ctx)
+        return a, b
+
+
+class Count(click.ParamType):
+    """A whole number between two bounds."""
+
+    name = "N"
+
+    def __init__(self, least: int, most: int) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        try:
+            number = int(value)
+            if self.least <= number <= self.most:
+                return number
+        except ValueError:
+            pass
+        self.fail(f"{value!r:.60}; expected an integer from {self.least:,} to {self.most:,}", param, ctx)
+
+
+class Number(click.ParamType):
+    name = "X"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r:.60}; expected a number", param, ctx)
+
+
+class Threshold(click.ParamType):
+    """A number up to ``largest``, or auto."""
+
+    name = "X|auto"
+
+    def __init__(self, largest: float) -> None:
+        self.largest = largest
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
+        try:
+            number = value if value == "auto" else float(value)
+            if number == "auto" or 0 <= number <= self.largest:
+                return number
+        except ValueError:
+            pass
+        self.fail(f"{value!r:.60}; expected a number from 0 to {self.largest:g}, or auto", param, ctx)
+
+
+class Named(click.ParamType):
+    """One of several names, or an unambiguous beginning of one."""
+
+    def __init__(self, kind: str, names: list[str]) -> None:
+        self.name, self.names = kind, names
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        try:
+            return full_name(value, self.names, self.name)
+        except TaskError as error:
+            self.fail(str(error), param, ctx)
+
+
+class TaskName(click.ParamType):
+    name = "task"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return find(value)
+        except TaskError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Device(click.ParamType):
+    name = "cpu|cuda"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        try:
+            devices.load(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        except autodiff.BackendUnavailable as error:
+            fail(NOT_AVAILABLE, f"--backend {value}: {error}", ctx)
+        return value
+
+
+class Picture(click.ParamType):
+    name = "FILE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Path:
+        from pntm_np.evaluation.plot import FORMATS
+
+        path = Path(value)
+        if path.suffix.lower() not in FORMATS:
+            self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(FORMATS)}", param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"{value!r:.60}: there is no directory {path.parent}", param, ctx)
+        return path
+
+
+class Size(click.ParamType):
+    """NAME=NUMBER of a model's sizes."""
+
+    name = "NAME=N"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        size, _, number = value.partition("=")
+        try:
+            return size, int(number)
+        except ValueError:
+            self.fail(f"{value!r:.60}; expected NAME=NUMBER, such as width=64", param, ctx)
+
+
+MANY, SEED = Count(1, 10**9), Count(0, 2**63 - 1)
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")
+backend_option = click.option("--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
+threads_option = click.option(
+    "--threads",
+    type=Count(1, 1024),
+    default=cores,
+    show_default="all cores",
+    help="Has no influence on results.",
+)
+task_option = click.option("--task", type=TaskName(), help="For a task in a file of yours: path/to/file.py:Name again.")
+tau_options = [
+    click.option(
+        "--tau",
+        type=Threshold(1),
+        default="0.01",
+        show_default=True,
+        help="Shifts below it become 0. auto chooses this and --gate-tau on lengths of training.",
+    ),
+    click.option(
+        "--gate-tau",
+        type=Threshold(0.5),
+        default=None,
+        help="minGRU's gates within it of 0 or 1 become so. [default: 0, or auto with --tau auto]",
+    ),
+]
+
+
+def tau_choice(function: Any) -> Any:
+    for option in reversed(tau_options):
+        function = option(function)
+    return function
+
+
+# printing
 def table(columns: list[str], rows: list[list[Any]]) -> None:
     """Rows on stdout, in columns: numbers to the right, text to the left."""
     from rich.console import Console
@@ -27,7 +257,24 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
     for row in rows:
         shown.add_row(*(f"{x:,}" if isinstance(x, int) else str(x) for x in row))
     width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False).print(shown)
+    Console(width=width, highlight=False, markup=False).print(shown)
+
+
+def bands_table(found: Any, max_length: int) -> None:
+    from pntm_np.evaluation.bands import bands
+
+    rows = [
+        [f"{b.first}..{b.last}", f"{b.exact_match:.3f}", f"{b.token_accuracy:.3f}", f"{b.chance:.1e}", b.trained]
+        for b in bands(found, max_length)
+    ]
+    table(
+        ["length", "exact match", "tokens right", "chance", ""],
+        [[*row[:-1], "trained on" if row[-1] else "longer than any seen in training"] for row in rows],
+    )
+
+
+def say(message: str) -> None:
+    click.echo(message, err=True)
 
 
 def versions() -> dict[str, str]:
@@ -35,19 +282,298 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in libraries}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(importlib.metadata.version("pntm"), prog_name="pntm")
 def main() -> None:
     """Parallelizable Neural Turing Machines: train them, watch them, time them."""
 
 
+@main.command(short_help="Train a machine; resume a run.")
+@click.argument("task", type=TaskName(), required=False)
+@click.option(
+    "--model", type=Named("model", list(MODELS)), default="pntm", show_default=True, help="pntm models lists."
+)
+@click.option(
+    "--preset", type=Named("preset", list(PRESETS)), default="quick", show_default=True, help="quick or paper."
+)
+@click.option("--steps", type=MANY, help="Stop after so many. [quick: 20000, paper: 500000]")
+@click.option("--batch-size", type=MANY, help="Samples of a step. [quick: 32, paper: 128]")
+@click.option("--lr", type=Number(), help="Adam's learning rate. [default: 0.0005]")
+@click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
+@click.option("--memory-size", type=MANY, help="Cells in training. [default: 2 x max-length + 16]")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of parameters and batches.")
+@click.option("--form", type=Named("form", list(FORMS)), help="Of the scans. [default: chunked]")
+@backend_option
+@threads_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The run's directory. [default: runs/TASK-MODEL-PRESET-SEED]"
+)
+@click.option("--resume", is_flag=True, help="Go on with the run in --out; begin it if there is none.")
+@click.option("--checkpoint-every", type=MANY, help="Steps between two saves. [quick: 250, paper: 1000]")
+@click.option("--eval-every", type=MANY, help="Steps between two looks at exact match. [quick: 250, paper: 5000]")
+@click.option(
+    "--stop-when-solved/--no-stop-when-solved",
+    default=None,
+    help="Stop when no mistake is left up to twice --max-length. [quick: yes, paper: no]",
+)
+@click.option("--sharpen", type=Number(), help="Weight of the shifts' entropy in the loss. [quick: 0.01, paper: 0]")
+@click.option("--sharpen-gates", type=Number(), help="Weight of z (1 - z) of minGRU's gates. [default: 0]")
+@click.option("--no-end-token", is_flag=True, help="Answers end by their length, not by $.")
+@click.option("--lengths", type=LengthRange(), help="Of the evaluation at the end. [default: 1:3 x max-length]")
+@click.option("--samples", type=MANY, help="Of each of these lengths. [default: 128]")
+@click.option(
+    "--size", "sizes", type=Size(), multiple=True, help="Another size than the paper's: width=64, heads=2, .."
+)
+@json_option
+@click.pass_context
+def train(
+    ctx: click.Context,
+    task: Any,
+    preset: str,
+    threads: int,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Train a machine on TASK, and evaluate it on inputs up to three times as long.
+
+    TASK is a name (pntm tasks lists them), the beginning of one, or path/to/file.py:Name. Ctrl-C
+    finishes the step, saves and exits; --resume goes on, to the same bits as without a break.
+    """
+    from pntm_np.training import display, session
+    from pntm_np.training.signals import Signals
+
+    typed = {n for n in given if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE}
+    given["sizes"] = dict(given["sizes"])
+    if given.pop("no_end_token"):
+        given["end_token"] = False
+        typed.add("end_token")
+    given = {name: value for name, value in given.items() if value is not None}
+    if task is None and not (resume and out):
+        raise click.UsageError(f"TASK is missing; there are {', '.join(TASKS)}", ctx)
+    run = Run(out or Path("runs") / f"{task.name}-{given['model']}-{preset}-{given['seed']}")
+    if resume and run.exists:
+        config = session.kept_config(run, {name: value for name, value in given.items() if name in typed})
+        if task is None and config.task not in TASKS:
+            raise click.UsageError(f"the run's task {config.task!r} is in a file of yours: name it again", ctx)
+        task = task or TASKS[config.task]
+        if (task.name, task.symbols) != (config.task, config.symbols):
+            raise click.UsageError(f"the run in {run.directory} is of {config.task}, not of {task.name}", ctx)
+    elif task is None:
+        raise click.UsageError(f"--out {out}: there is no run to resume; name a TASK to begin one", ctx)
+    else:
+        config = Config.of(task, preset, **given)
+    session.check_run(run, resume)
+    session.check_directory(run)
+    session.require_memory(config, task, threads)
+    count = f"{config.architecture().parameter_count():,} parameters"
+    title = f"{task.name}  {config.model}  {count}  seed {config.seed}  {run.directory}"
+    shown = display.display(config, title)
+    with Signals() as signals:
+        with shown:
+            result = session.conduct(run, config, task, resume, threads, shown, lambda: bool(signals.received))
+        if result is None:
+            say(f"stopped and saved; go on with: pntm train --resume --out {run.directory}")
+            return signals.exit_code
+    if as_json:
+        click.echo(json.dumps(result))
+        return 0
+    print_result(result, run)
+    return 0
+
+
+def print_result(result: dict[str, Any], run: Run) -> None:
+    from pntm_np.evaluation.score import Evaluation, LengthScore
+
+    found = Evaluation([LengthScore(**row) for row in result["by_length"]])
+    max_length = result["config"]["max_length"]
+    why = {"steps": "all steps done", "solved": "solved", "quiet": "the gradient vanished"}[result["stopped_by"]]
+    click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with tau {result['tau']}\n")
+    bands_table(found, max_length)
+    score_line(result)
+    click.echo(f"\nlonger inputs:  pntm eval {run.directory} --tau auto --lengths {10 * max_length}")
+    if result["task"] in TASKS:
+        click.echo(f"ask it:         pntm solve {run.directory} '{TASKS[result['task']].example}'")
+
+
+def score_line(report: dict[str, Any]) -> None:
+    if report["score"] is None:
+        click.echo(f"\nexact match {report['exact_match']:.4f}")
+    else:
+        first, last = report["score_lengths"]
+        click.echo(f"\nscore: exact match {report['score']:.4f} on lengths {first}..{last}")
+
+
+@main.command("eval", short_help="Exact match of a trained machine, by length.")
+@click.argument("checkpoint", metavar="RUN_OR_FILE", type=click.Path(exists=True, path_type=Path))
+@task_option
+@click.option("--lengths", type=LengthRange(), default="1:120", show_default=True, help="Every length from A to B.")
+@click.option("--samples", type=Count(1, 10**6), default=128, show_default=True, help="Of each length.")
+@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, for longer inputs 2 x length + 16]")
+@tau_choice
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the evaluation set.")
+@backend_option
+@threads_option
+@click.option("--plot", type=Picture(), help="Draw accuracy against length: .png, .svg or .pdf.")
+@json_option
+def evaluate(
+    checkpoint: Path,
+    task: Any,
+    lengths: tuple[int, int],
+    samples: int,
+    memory_size: int | None,
+    tau: float | str,
+    gate_tau: float | str | None,
+    seed: int,
+    backend: str,
+    threads: int,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Evaluate the machine in a run's directory or a checkpoint as the paper does.
+
+    It answers SAMPLES random inputs of every length by greedy decoding; an answer counts if it is
+    right to its last symbol. The score is the mean over the lengths that are longer than those of
+    training. The inputs depend on --seed alone.
+    """
+    from pntm_np.evaluation.command import Evaluating, thresholds
+    from pntm_np.evaluation.plot import plot_evaluation
+    from pntm_np.evaluation.score import evaluation_memory
+    from pntm_np.evaluation.trained import TaskNeeded, load_trained, task_of
+
+    trained = load_trained(checkpoint)
+    try:
+        task = task_of(trained, task)
+    except TaskNeeded as error:
+        fail(USAGE, f"{checkpoint}: {error}; name it again: --task path/to/file.py:Name")
+    cells = memory_size or evaluation_memory(lengths[1])
+    began = time.perf_counter()
+    with Workers(threads) as workers:
+        evaluating = Evaluating(trained, task, backend, workers)
+        evaluating.require_memory(lengths, samples, cells)
+        options = thresholds(evaluating, tau, gate_tau, say)
+        found = evaluating.run(lengths, samples, seed, cells, options)
+    report = {
+        "task": task.name,
+        "model": trained.model.name,
+        "trained_to_length": trained.max_length,
+        "tau": options.tau,
+        "gate_tau": options.gate_tau,
+        "memory_size": cells,
+        "seed": seed,
+        "samples": samples,
+        **found.as_json(trained.max_length),
+    }
+    if plot:
+        title = f"{trained.model.name} on {task.name}, trained on lengths up to {trained.max_length}"
+        plot_evaluation(found, plot, title, trained.max_length)
+    if as_json:
+        click.echo(json.dumps(report))
+        return
+    gates = f", gate-tau {options.gate_tau:g}" if options.gate_tau else ""
+    click.echo(f"{trained.model.name} on {task.name}: tau {options.tau:g}{gates}, memory {cells}, seed {seed}\n")
+    bands_table(found, trained.max_length)
+    score_line(report)
+    say(f"{len(found.by_length) * samples:,} answers in {time.perf_counter() - began:.1f} s")
+
+
+@main.command(short_help="Ask a trained machine.")
+@click.argument("checkpoint", metavar="RUN_OR_FILE", type=click.Path(exists=True, path_type=Path))
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@task_option
+@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
+@tau_choice
+@backend_option
+@json_option
+def solve(
+    checkpoint: Path,
+    texts: tuple[str, ...],
+    task: Any,
+    memory_size: int | None,
+    tau: float | str,
+    gate_tau: float | str | None,
+    backend: str,
+    as_json: bool,
+) -> None:
+    """Give the machine each TEXT, or each line of stdin, and show its answer.
+
+    Beside it stands the right answer if it differs, with the places where it does.
+    """
+    from pntm_np.evaluation.answer import answer, symbols_only
+    from pntm_np.evaluation.command import Evaluating, thresholds
+    from pntm_np.evaluation.trained import TaskNeeded, load_trained, task_of
+
+    trained = load_trained(checkpoint)
+    try:
+        task = task_of(trained, task)
+    except TaskNeeded:
+        task = symbols_only(trained)
+    if not texts:
+        if sys.stdin.isatty():
+            say(f"one text a line, of {' '.join(task.inputs)}; end with Ctrl-D")
+        texts = tuple(line.rstrip("\r\n") for line in click.get_text_stream("stdin"))
+    if not texts:
+        raise TaskError(f"there is no text; expected symbols of {' '.join(task.inputs)}")
+    for text in texts:
+        task.check(text)
+    with Workers(1) as workers:
+        evaluating = Evaluating(trained, task, backend, workers)
+        options = thresholds(evaluating, tau, gate_tau, say)
+        answers = answer(evaluating.model, task, list(texts), memory_size, options, trained.end_token)
+    if as_json:
+        click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))
+        return
+    for item in answers:
+        click.echo(f"{item.text} -> {item.answer}{'' if item.ended else ' ..'}{item.verdict}")
+
+
+@main.command(short_help="The tasks, and samples of them.")
+@click.argument("task", type=TaskName(), required=False)
+@click.option("--length", type=Count(1, 10**6), default=6, show_default=True, help="Of the inputs.")
+@click.option("--count", type=Count(1, 10**6), default=5, show_default=True, help="How many samples.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the samples.")
+@json_option
+def tasks(task: Any, length: int, count: int, seed: int, as_json: bool) -> None:
+    """List the tasks, or print samples of TASK: a name, the beginning of one, or file.py:Name."""
+    from pntm_np.evaluation.answer import facts, samples
+
+    if task is None:
+        every = [facts(item) for item in TASKS.values()]
+        if as_json:
+            click.echo(json.dumps(every))
+            return
+        table(["task", "symbols", "example"], [[f["name"], f["symbols"], f["example"]] for f in every])
+        click.echo("\na sample is  input | answer $ ;  pntm tasks TASK prints some")
+        return
+    rows = samples(task, length, count, seed)
+    if as_json:
+        click.echo(json.dumps({**facts(task), "samples": [{"input": x, "answer": y} for x, y in rows]}))
+        return
+    click.echo(f"{task.name}: {facts(task)['rule']}\n")
+    for x, y in rows:
+        click.echo(f"{x} | {y} $")
+
+
 @main.command(short_help="Versions in use, and which devices can be used.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of lines.")
+@json_option
 def info(as_json: bool) -> None:
-    """Show the versions in use, and which devices can be used or why not."""
+    """Show the versions in use, which devices can be used or why not, threads, and the BLAS."""
+    import threadpoolctl
+
+    blas = [
+        f"{lib['internal_api']} {lib.get('version') or ''} {lib.get('architecture') or ''}".strip()
+        + f", {lib['num_threads']} threads"
+        for lib in threadpoolctl.threadpool_info()
+        if lib["user_api"] == "blas"
+    ]
+    free = memory.available()
     report = {
         "versions": versions(),
         "backends": {name: reason or "available" for name, reason in autodiff.available().items()},
+        "cores": cores(),
+        "blas": sorted(set(blas)),
+        "free_memory": free,
     }
     if as_json:
         click.echo(json.dumps(report))
@@ -56,10 +582,13 @@ def info(as_json: bool) -> None:
         click.echo(f"{name:12s} {version}")
     for name, state in report["backends"].items():
         click.echo(f"{name:12s} {state}")
+    click.echo(f"{'cores':12s} {report['cores']}")
+    click.echo(f"{'blas':12s} {'; '.join(report['blas']) or 'unknown'}; one thread for each worker in training")
+    click.echo(f"{'memory':12s} {'unknown' if free is None else memory.size(free) + ' free'}")
 
 
 @main.command(short_help="The models at the paper's sizes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@json_option
 def models(as_json: bool) -> None:
     """List the models at the paper's sizes: parameters, forms of the scans, state per sequence."""
     from pntm_np.models.summary import summaries
@@ -82,8 +611,8 @@ def models(as_json: bool) -> None:
 
 
 @main.command(short_help="Compare a device with NumPy.")
-@click.option("--backend", default="cpu", show_default=True, metavar="cpu|cuda", help="The device to test.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@backend_option
+@json_option
 def selftest(backend: str, as_json: bool) -> None:
     """Compare a device with NumPy: every op, scan form and model, values and gradients.
 
@@ -91,13 +620,7 @@ def selftest(backend: str, as_json: bool) -> None:
     """
     from pntm_np import selftest as test
 
-    try:
-        device = autodiff.describe_device(backend)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--backend") from None
-    except autodiff.BackendUnavailable as error:
-        click.echo(f"pntm: --backend {backend}: {error}", err=True)
-        sys.exit(NOT_AVAILABLE)
+    device = autodiff.describe_device(backend)
     results = []
     for result in test.run(backend):
         results.append(result)
