@@ -181,6 +181,18 @@ class Device(click.ParamType):
         return value
 
 
+class Place(click.Path):
+    """A path that the operating system can have."""
+
+    def __init__(self, exists: bool = False) -> None:
+        super().__init__(exists=exists, path_type=Path)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if "\0" in str(value) or value == "":
+            self.fail(f"{value!r:.60} is not a path", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Picture(click.ParamType):
     name = "FILE"
 
@@ -188,6 +200,8 @@ class Picture(click.ParamType):
         from pntm_np.evaluation.plot import FORMATS
 
         path = Path(value)
+        if "\0" in value or value.endswith("/") or path.is_dir():
+            self.fail(f"{value!r:.60} is not the name of a file", param, ctx)
         if path.suffix.lower() not in FORMATS:
             self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(FORMATS)}", param, ctx)
         if not path.parent.is_dir():
@@ -305,9 +319,7 @@ def main() -> None:
 @click.option("--form", type=Named("form", list(FORMS)), help="Of the scans. [default: chunked]")
 @backend_option
 @threads_option
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The run's directory. [default: runs/TASK-MODEL-PRESET-SEED]"
-)
+@click.option("--out", type=Place(), help="The run's directory. [default: runs/TASK-MODEL-PRESET-SEED]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out; begin it if there is none.")
 @click.option("--checkpoint-every", type=MANY, help="Steps between two saves. [quick: 250, paper: 1000]")
 @click.option("--eval-every", type=MANY, help="Steps between two looks at exact match. [quick: 250, paper: 5000]")
@@ -406,7 +418,7 @@ def score_line(report: dict[str, Any]) -> None:
 
 
 @main.command("eval", short_help="Exact match of a trained machine, by length.")
-@click.argument("checkpoint", metavar="RUN_OR_FILE", type=click.Path(exists=True, path_type=Path))
+@click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
 @task_option
 @click.option("--lengths", type=LengthRange(), default="1:120", show_default=True, help="Every length from A to B.")
 @click.option("--samples", type=Count(1, 10**6), default=128, show_default=True, help="Of each length.")
@@ -479,7 +491,7 @@ def evaluate(
 
 
 @main.command(short_help="Ask a trained machine.")
-@click.argument("checkpoint", metavar="RUN_OR_FILE", type=click.Path(exists=True, path_type=Path))
+@click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @task_option
 @click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
@@ -512,7 +524,7 @@ def solve(
     if not texts:
         if sys.stdin.isatty():
             say(f"one text a line, of {' '.join(task.inputs)}; end with Ctrl-D")
-        texts = tuple(line.rstrip("\r\n") for line in click.get_text_stream("stdin"))
+        texts = tuple(line.rstrip("\r\n") for line in sys.stdin)
     if not texts:
         raise TaskError(f"there is no text; expected symbols of {' '.join(task.inputs)}")
     for text in texts:

@@ -30,8 +30,8 @@ def training_need(architecture: Architecture, rows: int, steps: int, cells: int,
                 addresses = 8 * mixer.cell if form == "paper" else 4 * mixer.heads
                 per_step += 25 * d + addresses * cells
             elif isinstance(mixer, Attention):
-                per_step += 20 * d + (5 if mixer.positions == "fire" else 2.7) * mixer.heads * steps
-                per_step += 160 * steps / rows if mixer.positions == "fire" else 0
+                per_step += 20 * d + 2.7 * mixer.heads * steps
+                per_step += 70 * steps / rows if mixer.positions == "fire" else 0
     elif isinstance(architecture, NTMModel):
         per_step = 20 * d + 3.5 * architecture.heads * architecture.cell * cells
     elif isinstance(architecture, LSTMModel):

@@ -16,14 +16,12 @@ def plot_evaluation(found: Evaluation, path: Path, title: str, max_length: int) 
     from matplotlib import pyplot
 
     lengths = [score.length for score in found.by_length]
-    mark = "o" if len(lengths) < 30 else ""
+    mark = {"marker": "o" if len(lengths) < 30 else "", "ms": 3}
     figure, axes = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
     if min(lengths) <= max_length:
         axes.axvspan(min(lengths) - 0.5, max_length + 0.5, color="0.92", label="lengths of training")
-    axes.plot(
-        lengths, [s.token_accuracy for s in found.by_length], mark, ls="-", ms=3, color="C1", label="tokens right"
-    )
-    axes.plot(lengths, [s.exact_match for s in found.by_length], mark, ls="-", ms=3, color="C0", label="exact match")
+    axes.plot(lengths, [s.token_accuracy for s in found.by_length], **mark, color="C1", label="tokens right")
+    axes.plot(lengths, [s.exact_match for s in found.by_length], **mark, color="C0", label="exact match")
     axes.set(xlabel="length of the input", ylabel="share", ylim=(-0.03, 1.03), title=title)
     axes.set_xlim(min(lengths) - 0.5, max(lengths) + 0.5)
     axes.grid(alpha=0.3)

@@ -27,6 +27,8 @@ class TaskNeeded(ValueError):
 def load_trained(path: Path) -> Trained:
     """The machine in a file or a run's directory."""
     file = path / "model.safetensors" if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        raise CheckpointError(f"{path}: there is no model.safetensors in it: not a run, or it has saved nothing yet")
     model = load(file)
     training = model.training or {}
     kinds = {"task": str, "symbols": str, "max_length": int, "end_token": bool, "seed": int, "step": int}

@@ -58,10 +58,9 @@ class Config:
         chosen.setdefault("max_length", 40)
         chosen.setdefault("memory_size", 2 * chosen["max_length"] + 16)  # the paper's rule
         chosen.setdefault("lengths", (1, 3 * chosen["max_length"]))
-        config = cls(task.name, task.symbols, preset=preset, **chosen)
-        if "sharpen" not in given and "shift_entropy" not in config.architecture().measured:
-            config = cls(**{**vars(config), "sharpen": 0.0})
-        return config
+        if "sharpen" not in given and chosen.get("model", "pntm") != "pntm":
+            chosen.pop("sharpen", None)  # only P-NTM has shifts to sharpen
+        return cls(task.name, task.symbols, preset=preset, **chosen)
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "max_length", "memory_size", "checkpoint_every", "eval_every", "samples"):

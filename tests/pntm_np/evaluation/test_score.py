@@ -1,0 +1,234 @@
+"""Figures of machines whose answers are known."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import pntm_np as pn
+from pntm_np.evaluation import answer, bands, thresholds, trained
+from pntm_np.evaluation.plot import plot_evaluation
+from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate, evaluation_memory, groups, problems
+from pntm_np.models import Options
+from pntm_np.randomness import BATCHES, JUDGE, generator
+from pntm_np.sealed import CheckpointError
+from pntm_np.workers import Workers
+from tasks import TASKS
+
+PARITY, ADDITION = TASKS["parity-check"], TASKS["binary-addition"]
+
+
+class Oracle:
+    """Answers by the task's own rule, but for inputs that ``wrong`` picks: there the token at that place is another."""
+
+    def __init__(self, task, wrong=lambda text: None, forget_end=False) -> None:
+        self.task, self.wrong, self.forget_end = task, wrong, forget_end
+        self.params = {"embed.weight": np.zeros((task.vocabulary, 1), np.float32)}
+
+    def initial_state(self, batch, memory_size):
+        return [[] for _ in range(batch)]
+
+    def step(self, state, tokens, options):
+        logits = np.zeros((len(state), self.task.vocabulary), np.float32)
+        for row, seen, token in zip(logits, state, tokens, strict=True):
+            seen.append(int(token))
+            row[self.next(seen)] = 1
+        return state, logits
+
+    def next(self, seen):
+        if self.task.separator not in seen:
+            return 0
+        text = self.task.decode(seen[: seen.index(self.task.separator)])
+        place = len(seen) - len(text) - 1
+        expected = [*self.task.encode(self.task.solve(text)), self.task.end]
+        token = expected[place] if place < len(expected) else self.task.end
+        if token == self.task.end and self.forget_end:
+            return 0
+        return (token + 1) % self.task.vocabulary if self.wrong(text) == place else token
+
+
+def run(task, oracle, lengths, samples=10, end_token=True, threads=1, seed=0):
+    with Workers(threads) as workers:
+        return evaluate(oracle, task, lengths, samples, seed, 9, Options(), workers, end_token)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_right_machine_has_exact_match_1(name: str):
+    task = TASKS[name]
+    for end_token in (True, False):
+        found = run(task, Oracle(task), range(1, 10), end_token=end_token)
+        assert [s.length for s in found.by_length] == list(range(1, 10))
+        assert all(s.exact_match == s.token_accuracy == 1 and s.samples == 10 for s in found.by_length)
+
+
+def test_one_wrong_token_in_some_answers():
+    wrong = Oracle(PARITY, lambda text: 2 if text[0] == "a" else None)
+    found = run(PARITY, wrong, [6], samples=200)
+    texts = [PARITY.decode(p.prompt[:-1]) for p in problems(PARITY, 6, 200, 0)]
+    share = sum(text[0] == "a" for text in texts) / 200
+    assert found.by_length[0].exact_match == pytest.approx(1 - share)
+    assert found.by_length[0].token_accuracy == pytest.approx(1 - share / 7)
+
+
+def test_an_answer_that_does_not_end_is_wrong_but_for_machines_without_end():
+    oracle = Oracle(ADDITION, forget_end=True)
+    assert run(ADDITION, oracle, [5]).mean("exact_match") == 0
+    assert run(ADDITION, oracle, [5], end_token=False).mean("exact_match") == 1
+
+
+def test_chance_is_that_of_random_output_symbols():
+    found = run(PARITY, Oracle(PARITY), [1, 4])
+    assert [s.chance for s in found.by_length] == [0.5, 2.0**-4]
+    report = found.as_json(1)
+    assert report["chance"] == (0.5 + 2.0**-4) / 2 and report["score_lengths"] == [4, 4]
+    assert found.as_json(40)["score"] is None
+    json.dumps(report, allow_nan=False)
+
+
+def test_the_set_depends_on_seed_and_length_alone():
+    def texts(length, samples=50, seed=0, **more):
+        return [PARITY.decode(p.prompt) for p in problems(PARITY, length, samples, seed, **more)]
+
+    assert texts(9) == texts(9) != texts(9, seed=1)
+    assert texts(9) != texts(9, purpose=JUDGE)
+    x, _ = PARITY.sample(generator(BATCHES, 0, 9), 9, 50)
+    assert texts(9) != [PARITY.decode(row) + "|" for row in x]
+    assert len({text[:5] for n in range(9, 40) for text in texts(n, 1)}) > 5, "lengths have draws of their own"
+    whole = {
+        s.length: s for s in run(PARITY, Oracle(PARITY, lambda t: 0 if t[-1] == "a" else None), range(1, 9)).by_length
+    }
+    part = run(PARITY, Oracle(PARITY, lambda t: 0 if t[-1] == "a" else None), [5], threads=3).by_length
+    assert part == [whole[5]]
+
+
+def test_groups_are_full_and_in_order():
+    every = [p for n in range(1, 21) for p in problems(PARITY, n, 16, 0)]
+    made = groups(every, 128)
+    assert [len(g) for g in made] == [106, 107, 107] and [p for g in made for p in g] == every
+    assert [len(g) for g in groups(every[:5], 128)] == [5]
+
+
+def test_threads_change_nothing():
+    model = pn.Model.new("pntm", 6, np.random.default_rng(0), width=8, heads=2, cell=4)
+    found = []
+    for threads in (1, 3):
+        with Workers(threads) as workers:
+            found.append(evaluate(model, PARITY, range(1, 30), 20, 0, 32, Options(), workers))
+    assert found[0] == found[1]
+
+
+def test_memory_grows_with_long_inputs():
+    assert [evaluation_memory(n) for n in (1, 120, 121, 1000)] == [256, 256, 258, 2016]
+
+
+def test_bands_and_bars():
+    found = Evaluation([LengthScore(n, 8, float(n <= 50), 1.0, 0.0) for n in range(1, 121)])
+    made = bands.bands(found, 40)
+    assert [(b.first, b.last) for b in made] == [(1, 40), (41, 60), (61, 80), (81, 100), (101, 120)]
+    assert [b.exact_match for b in made] == [1, 0.5, 0, 0, 0] and [b.trained for b in made] == [True] + 4 * [False]
+    far = Evaluation([LengthScore(n, 8, 1.0, 1.0, 0.0) for n in (400,)])
+    assert [(b.first, b.last) for b in bands.bands(far, 40)] == [(400, 400)]
+    drawn = bands.bars({5: 1.0, 10: 0.5, 80: 0.0}, height=2)
+    assert drawn == ["1.0 ███", "0.0 ███ ███ ▁▁▁", "     5   10  80"] or drawn[0].rstrip() == "1.0 ███"
+    assert drawn[1] == "0.0 ███ ███ ▁▁▁"
+
+
+def test_plots(tmp_path):
+    found = Evaluation([LengthScore(n, 8, math.exp(-n / 50), 0.99, 0.0) for n in range(1, 121)])
+    for name, magic in (("a.png", b"\x89PNG"), ("b.svg", b"<?xml"), ("c.pdf", b"%PDF")):
+        plot_evaluation(found, tmp_path / name, "title", 40)
+        assert (tmp_path / name).read_bytes().startswith(magic)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "b.svg", "c.pdf"]
+
+
+# thresholds
+def choose(monkeypatch, score, model="pntm", **more):
+    sizes = {"width": 8, "heads": 2, "cell": 4} if model == "pntm" else {}
+    seen = []
+
+    def evaluated(model, task, lengths, samples, seed, cells, options, *rest, **kwargs):
+        seen.append((max(lengths), options.tau, options.gate_tau))
+        return Evaluation([LengthScore(n, 1, score(options), 1.0, 0.0) for n in lengths])
+
+    monkeypatch.setattr(thresholds, "evaluate", evaluated)
+    machine = pn.Model.new(model, 6, np.random.default_rng(0), **sizes)
+    options = thresholds.choose_thresholds(machine, PARITY, 40, 96, Options(), None, **more)
+    assert all(longest == 40 for longest, _, _ in seen), "chosen on lengths of training alone"
+    return options
+
+
+def test_the_largest_thresholds_that_cost_nothing(monkeypatch):
+    found = choose(monkeypatch, lambda o: float(o.tau <= 0.1 and o.gate_tau <= 0.01))
+    assert (found.tau, found.gate_tau) == (0.1, 0.01)
+    found = choose(monkeypatch, lambda o: 0.5 if o.tau < 0.03 else 0.7)
+    assert (found.tau, found.gate_tau) == (0.5, 0.2), "a threshold may make a machine better"
+    found = choose(monkeypatch, lambda o: 1 - o.tau - o.gate_tau)
+    assert (found.tau, found.gate_tau) == (0, 0)
+
+
+def test_thresholds_only_where_there_is_something_to_cut(monkeypatch):
+    found = choose(monkeypatch, lambda o: 1.0, model="mingru")
+    assert (found.tau, found.gate_tau) == (0, 0.2)
+    assert choose(monkeypatch, lambda o: 1.0, model="lstm") == Options()
+    found = choose(monkeypatch, lambda o: 1.0, choose_gate_tau=False)
+    assert (found.tau, found.gate_tau) == (0.5, 0)
+
+
+# single texts
+def test_answers_and_where_they_differ():
+    oracle = Oracle(PARITY, lambda text: {"aab": 1, "ab": 2}.get(text))
+    found = answer.answer(oracle, PARITY, ["aab", "bb", "ab"], None, Options(), True)
+    assert [a.right for a in found] == [False, True, False]
+    assert found[0].differs_at == [2] and "011 is right; differs at 2" in found[0].verdict
+    assert found[1].answer == "11" and found[1].verdict == "  right"
+    assert not found[2].ended and "does not end" in found[2].verdict
+
+
+def test_an_answer_that_ends_too_early():
+    class Hasty(Oracle):
+        def next(self, seen):
+            return self.task.end
+
+    found = answer.answer(Hasty(PARITY), PARITY, ["aab"], None, Options(), True)[0]
+    assert found.answer == "" and found.differs_at == [1, 2, 3] and found.ended and not found.right
+
+
+def test_a_machine_of_a_task_that_is_not_named_still_answers():
+    known = trained.Trained(None, "secret", "ab01", 4, True, 0, 1)
+    task = answer.symbols_only(known)
+    found = answer.answer(Oracle(PARITY), task, ["ab"], None, Options(), True)[0]
+    assert found.answer == "00" and found.expected is None and found.right is None and found.verdict == ""
+
+
+def test_what_a_checkpoint_says_of_its_training(tmp_path):
+    path = tmp_path / "m.safetensors"
+    model = pn.Model.new("lstm", 6, np.random.default_rng(0), width=4)
+    pn.save(path, model)
+    with pytest.raises(CheckpointError, match="does not say on what it was trained"):
+        trained.load_trained(path)
+    model.training = {
+        "task": "parity-check",
+        "symbols": "ab01",
+        "max_length": 4,
+        "end_token": True,
+        "seed": 0,
+        "step": 1,
+    }
+    pn.save(path, model)
+    found = trained.load_trained(path)
+    assert trained.task_of(found, None) is PARITY
+    with pytest.raises(CheckpointError, match="not on 'reverse-string'"):
+        trained.task_of(found, TASKS["reverse-string"])
+    with pytest.raises(trained.TaskNeeded):
+        trained.task_of(found._replace(task="mine"), None)
+    model.training["symbols"] = "abc"
+    pn.save(path, model)
+    with pytest.raises(CheckpointError, match="do not fit its vocabulary"):
+        trained.load_trained(path)
+    model.training["max_length"] = "4"
+    pn.save(path, model)
+    with pytest.raises(CheckpointError, match="no 'max_length'"):
+        trained.load_trained(path)

@@ -1,0 +1,47 @@
+"""Estimates of memory, beside what is really taken."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from pntm_np import memory
+from pntm_np.models import MODELS
+from pntm_np.training.config import Config
+from pntm_np.training.learner import objective
+from tasks import TASKS, Batch
+
+TASK = TASKS["parity-check"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("rows", "steps", "cells"), ((8, 81, 96), (2, 241, 200)))
+def test_training(name: str, rows: int, steps: int, cells: int):
+    for form in ("chunked", "paper") if name == "pntm" else ("chunked",):
+        config = Config.of(TASK, "paper", model=name, memory_size=cells, form=form)
+        architecture = config.architecture()
+        params = architecture.init(np.random.default_rng(0))
+        tokens = np.zeros((rows, steps), np.int64)
+        batch = Batch(tokens, tokens, np.ones_like(tokens, bool))
+        tracemalloc.start()
+        ad.value_and_grad(objective, has_aux=True)(params, architecture, config, batch, rows * steps, 1.0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        estimate = memory.training_need(architecture, rows, steps, cells, form)
+        assert 0.8 < estimate / peak < 1.6, (form, estimate, peak)
+
+
+def test_what_cannot_fit_is_refused_with_the_number_and_the_flag(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda device: 10**9)
+    memory.require(7 * 10**8, "this", "--that")
+    with pytest.raises(memory.NotEnoughMemory, match=r"this needs about 0.9 GB, and 1.0 GB are free; lower --that"):
+        memory.require(9 * 10**8, "this", "--that")
+    monkeypatch.setattr(memory, "available", lambda device: None)
+    memory.require(10**20, "this", "--that")
+
+
+def test_there_is_some_memory_here():
+    assert memory.available() > 10**8
