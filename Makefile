@@ -26,6 +26,10 @@ format: .venv/installed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
+# Runs that are killed at random moments, and whose system calls fail one by one (with strace, if there is one).
+test-kill: .venv/installed
+	.venv/bin/python -m pytest -m kill
+
 # Every name and keyword that the sources use of CuPy, against the real one. It imports without a GPU.
 cuda-check: .venv-cuda/installed
 	.venv-cuda/bin/python -m pytest tests/cuda_check

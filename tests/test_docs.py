@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import numpy as np
+from click.testing import CliRunner
 
 import autodiff as ad
+import cli
 from tests import standin
 from tests.autodiff import table, test_ops
 
@@ -55,3 +57,39 @@ def test_the_page_on_adding_an_op_is_true_and_short(device, monkeypatch):
     test_ops.test_no_synchronisation(row)
     for arrays, static in row.cases:
         ad.check_gradients(lambda *a: row.op(*a, **static), *arrays, tolerance=row.tolerance)
+
+
+def test_the_page_on_adding_a_task_is_true(tmp_path, monkeypatch):
+    """The tasks on the page, in a file, go through every command that the page shows."""
+    text = (ROOT / "docs" / "add-a-task.md").read_text()
+    first, second = python_blocks("docs/add-a-task.md")
+    (tmp_path / "my_tasks.py").write_text(first + second)
+    monkeypatch.chdir(tmp_path)
+    assert "add-a-task.md" in (ROOT / "README.md").read_text()
+    commands = [line.split()[1:] for line in text.splitlines() if line.startswith("pntm ")]
+    assert [command[0] for command in commands] == ["tasks", "train", "eval", "solve"]
+    small = [
+        "--steps",
+        "3",
+        "--max-length",
+        "4",
+        "--lengths",
+        "1:3",
+        "--samples",
+        "2",
+        "--size",
+        "width=8",
+        "--size",
+        "heads=2",
+        "--size",
+        "cell=4",
+    ]
+    more = {"train": small, "eval": ["--lengths", "1:3", "--samples", "2"]}
+    for command in commands:
+        done = CliRunner().invoke(cli.main, command + more.get(command[0], []))
+        assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(cli.main, ["eval", "runs/last-first"]).exit_code == 2
+    done = CliRunner().invoke(cli.main, ["train", "--resume", "--out", "runs/last-first"])
+    assert done.exit_code == 2 and "name it again" in done.output
+    done = CliRunner().invoke(cli.main, ["tasks", "my_tasks.py:Sum", "--length", "5", "--count", "2"])
+    assert done.exit_code == 0 and "modulo 3" in done.output

@@ -27,9 +27,16 @@ HOST_FILES = (  # they handle host arrays on purpose
     "autodiff/backend.py",
     "autodiff/check.py",
     "pntm_np/checkpoint.py",
+    "pntm_np/evaluation/answer.py",
+    "pntm_np/evaluation/decode.py",  # prompts and answers; what is between is on the device
+    "pntm_np/evaluation/score.py",
     "pntm_np/models/initial.py",
     "pntm_np/models/summary.py",
+    "pntm_np/sealed.py",
     "pntm_np/selftest.py",
+    "pntm_np/training/learner.py",  # batches and masks, before they are moved
+    "pntm_np/training/run.py",
+    "pntm_np/training/session.py",
 )
 
 
