@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pntm_np import memory
-from pntm_np.evaluation.score import ROWS, Evaluation, LengthScore, evaluate, evaluation_memory
-from pntm_np.evaluation.thresholds import choose_thresholds
+from pntm_np.evaluation.score import ROWS, Evaluation, evaluate, evaluation_memory
+from pntm_np.evaluation.thresholds import GATE_TAUS, TAUS, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
 from pntm_np.workers import Workers
@@ -34,10 +34,10 @@ class Evaluating:
 
     def run(self, lengths: tuple[int, int], samples: int, seed: int, cells: int, options: Options) -> Evaluation:
         every = range(lengths[0], lengths[1] + 1)
-        with progress(len(every)) as watch:
+        with Progress("length", len(every)) as shown:
             return evaluate(
                 self.model, self.task, every, samples, seed, cells, options, self.workers, self.trained.end_token,
-                watch=watch,
+                watch=lambda score: shown.advance(f"{score.length}: exact match {score.exact_match:.2f}"),
             )  # fmt: skip
 
 
@@ -49,52 +49,54 @@ def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[s
     if "auto" not in (tau, gate_tau):
         return options
     trained = evaluating.trained
-    options = choose_thresholds(
-        evaluating.model,
-        evaluating.task,
-        trained.max_length,
-        evaluation_memory(trained.max_length),
-        options,
-        evaluating.workers,
-        trained.end_token,
-        tau == "auto",
-        gate_tau == "auto",
-    )
+    with Progress("threshold", len(TAUS) + len(GATE_TAUS)) as shown:
+        options = choose_thresholds(
+            evaluating.model,
+            evaluating.task,
+            trained.max_length,
+            evaluation_memory(trained.max_length),
+            options,
+            evaluating.workers,
+            trained.end_token,
+            tau == "auto",
+            gate_tau == "auto",
+            lambda name, value, score: shown.advance(f"{name} {value:g}: exact match {score:.2f}"),
+        )
     say(f"chosen on lengths up to {trained.max_length}: tau {options.tau:g}, gate-tau {options.gate_tau:g}")
     return options
 
 
-class progress:
-    """``with progress(n) as watch``: a bar on a terminal, a line every few seconds elsewhere; on stderr."""
+class Progress:
+    """A bar on a terminal, a line every few seconds elsewhere; on stderr."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.last, self.bar = total, 0, time.perf_counter(), None
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total, self.done, self.last, self.bar = what, total, 0, time.perf_counter(), None
 
-    def __enter__(self) -> Callable[[LengthScore], None]:
+    def __enter__(self) -> Progress:
         if sys.stderr.isatty():
+            from rich import progress
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            self.bar = Progress(
-                TextColumn("length"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                TextColumn("{task.description}"), console=Console(stderr=True), transient=True,
-            )  # fmt: skip
+            columns = (
+                progress.TextColumn(self.what),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeRemainingColumn(),
+                progress.TextColumn("{task.description}"),
+            )
+            self.bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
             self.bar.start()
             self.line = self.bar.add_task("", total=self.total)
-        return self.watch
+        return self
 
     def __exit__(self, *exception: Any) -> None:
         if self.bar:
             self.bar.stop()
 
-    def watch(self, score: LengthScore) -> None:
+    def advance(self, text: str) -> None:
         self.done += 1
         if self.bar:
-            self.bar.update(self.line, advance=1, description=f"exact match {score.exact_match:.2f}")
+            self.bar.update(self.line, advance=1, description=text)
         elif time.perf_counter() - self.last >= EVERY:
             self.last = time.perf_counter()
-            print(
-                f"{self.done} of {self.total} lengths; {score.length}: exact match {score.exact_match:.2f}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{self.what} {self.done} of {self.total}  {text}", file=sys.stderr, flush=True)

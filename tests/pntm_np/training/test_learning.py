@@ -41,7 +41,7 @@ def test_every_model_learns_one_batch_by_heart(name: str):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "max_length", "steps"), (("pntm", 40, 1500), ("ntm", 10, 2500)))
+@pytest.mark.parametrize(("name", "max_length", "steps"), (("pntm", 40, 1500), ("ntm", 10, 3000)))
 def test_parity_check_from_the_command_line(name: str, max_length: int, steps: int, tmp_path):
     out = tmp_path / "run"
     command = f"train parity --model {name} --max-length {max_length} --steps {steps} --out {out} --no-stop-when-solved"
