@@ -6,6 +6,7 @@ import errno
 import importlib.metadata
 import json
 import platform
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -17,9 +18,10 @@ import autodiff
 from autodiff import backend as devices
 from pntm_np import memory
 from pntm_np.checkpoint import CheckpointError
+from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
 from pntm_np.scans import FORMS
-from pntm_np.training import PRESETS, Config, ConfigError, Diverged, Run, RunError
+from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
 from pntm_np.workers import Workers, cores
 from tasks import TASKS, TaskError, find, full_name
 
@@ -45,11 +47,10 @@ class Commands(click.Group):
         except click.ClickException as error:
             fail(error.exit_code, error.format_message(), getattr(error, "ctx", None))
         except ConfigError as error:
-            flag = "--no-end-token" if error.name == "end_token" else f"--{error.name.replace('_', '-')}"
-            fail(USAGE, f"{flag} {shown(error.value):.60}: {error.problem}")
+            fail(USAGE, f"{shown(error.name, error.value):.80}: {error.problem}")
         except TaskError as error:
             fail(USAGE, str(error))
-        except RunError as error:
+        except (RunError, TaskNeeded) as error:
             fail(USAGE, str(error))
         except Diverged as error:
             fail(DIVERGED, f"training diverged: {error}; the last good checkpoint was kept")
@@ -74,10 +75,16 @@ def fail(code: int, message: str, context: click.Context | None = None) -> None:
     sys.exit(code)
 
 
-def shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{name}={number}" for name, number in value.items())
-    return ":".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+def shown(name: str, value: Any) -> str:
+    """An option as it is typed."""
+    if name == "end_token":
+        return "--no-end-token"
+    if name == "sizes":
+        return " ".join(f"--size {size}={number}" for size, number in value.items())
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return flag if value else f"--no-{flag[2:]}"
+    return f"{flag} {':'.join(map(str, value)) if isinstance(value, (tuple, list)) else value}"
 
 
 # values on the command line
@@ -356,7 +363,8 @@ def train(
     from pntm_np.training import display, session
     from pntm_np.training.signals import Signals
 
-    typed = {n for n in given if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE}
+    command_line = click.core.ParameterSource.COMMANDLINE
+    typed = {name for name in (*given, "preset") if ctx.get_parameter_source(name) == command_line}
     given["sizes"] = dict(given["sizes"])
     if given.pop("no_end_token"):
         given["end_token"] = False
@@ -365,20 +373,9 @@ def train(
     if task is None and not (resume and out):
         raise click.UsageError(f"TASK is missing; there are {', '.join(TASKS)}", ctx)
     run = Run(out or Path("runs") / f"{task.name}-{given['model']}-{preset}-{given['seed']}")
-    if resume and run.exists:
-        config = session.kept_config(run, {name: value for name, value in given.items() if name in typed})
-        if task is None and config.task not in TASKS:
-            raise click.UsageError(f"the run's task {config.task!r} is in a file of yours: name it again", ctx)
-        task = task or TASKS[config.task]
-        if (task.name, task.symbols) != (config.task, config.symbols):
-            raise click.UsageError(f"the run in {run.directory} is of {config.task}, not of {task.name}", ctx)
-    elif task is None:
-        raise click.UsageError(f"--out {out}: there is no run to resume; name a TASK to begin one", ctx)
-    else:
-        config = Config.of(task, preset, **given)
-    session.check_run(run, resume)
+    config, task = session.plan(run, task, preset, given, typed, resume)
     session.check_directory(run)
-    session.require_memory(config, task, threads)
+    session.require_fit(config, task, threads)
     count = f"{config.architecture().parameter_count():,} parameters"
     title = f"{task.name}  {config.model}  {count}  seed {config.seed}  {run.directory}"
     shown = display.display(config, title)
@@ -386,16 +383,18 @@ def train(
         with shown:
             result = session.conduct(run, config, task, resume, threads, shown, lambda: bool(signals.received))
         if result is None:
-            say(f"stopped and saved; go on with: pntm train --resume --out {run.directory}")
+            again = ["pntm", "train", *([task.source] if task.source else []), "--resume", "--out", str(run.directory)]
+            say(f"stopped and saved; go on with: {shlex.join(again)}")
             return signals.exit_code
     if as_json:
         click.echo(json.dumps(result))
         return 0
-    print_result(result, run)
+    print_result(result, run, task)
     return 0
 
 
-def print_result(result: dict[str, Any], run: Run) -> None:
+def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
+    from pntm_np.evaluation.answer import example
     from pntm_np.evaluation.score import Evaluation, LengthScore
 
     found = Evaluation([LengthScore(**row) for row in result["by_length"]])
@@ -404,9 +403,10 @@ def print_result(result: dict[str, Any], run: Run) -> None:
     click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with tau {result['tau']}\n")
     bands_table(found, max_length)
     score_line(result)
-    click.echo(f"\nlonger inputs:  pntm eval {run.directory} --tau auto --lengths {10 * max_length}")
-    if result["task"] in TASKS:
-        click.echo(f"ask it:         pntm solve {run.directory} '{TASKS[result['task']].example}'")
+    named = ["--task", task.source] if task.source else []
+    longer = ["pntm", "eval", str(run.directory), *named, "--tau", "auto", "--lengths", str(10 * max_length)]
+    click.echo(f"\nlonger inputs:  {shlex.join(longer)}")
+    click.echo(f"ask it:         {shlex.join(['pntm', 'solve', str(run.directory), *named, example(task)])}")
 
 
 def score_line(report: dict[str, Any]) -> None:
@@ -451,19 +451,17 @@ def evaluate(
     """
     from pntm_np.evaluation.command import Evaluating, thresholds
     from pntm_np.evaluation.plot import plot_evaluation
-    from pntm_np.evaluation.score import evaluation_memory
-    from pntm_np.evaluation.trained import TaskNeeded, load_trained, task_of
+    from pntm_np.evaluation.score import evaluation_memory, require_memory
+    from pntm_np.evaluation.trained import load_trained, task_of
 
     trained = load_trained(checkpoint)
-    try:
-        task = task_of(trained, task)
-    except TaskNeeded as error:
-        fail(USAGE, f"{checkpoint}: {error}; name it again: --task path/to/file.py:Name")
+    task = task_of(trained, task)
     cells = memory_size or evaluation_memory(lengths[1])
+    architecture, lower = trained.model.architecture, "--lengths or --memory-size"
+    require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
     began = time.perf_counter()
     with Workers(threads) as workers:
         evaluating = Evaluating(trained, task, backend, workers)
-        evaluating.require_memory(lengths, samples, cells)
         options = thresholds(evaluating, tau, gate_tau, say)
         found = evaluating.run(lengths, samples, seed, cells, options)
     report = {
@@ -514,12 +512,15 @@ def solve(
     """
     from pntm_np.evaluation.answer import answer, symbols_only
     from pntm_np.evaluation.command import Evaluating, thresholds
-    from pntm_np.evaluation.trained import TaskNeeded, load_trained, task_of
+    from pntm_np.evaluation.score import evaluation_memory
+    from pntm_np.evaluation.trained import load_trained, task_of
 
     trained = load_trained(checkpoint)
     try:
         task = task_of(trained, task)
     except TaskNeeded:
+        if "auto" in (tau, gate_tau):
+            raise
         task = symbols_only(trained)
     if not texts:
         if sys.stdin.isatty():
@@ -529,10 +530,13 @@ def solve(
         raise TaskError(f"there is no text; expected symbols of {' '.join(task.inputs)}")
     for text in texts:
         task.check(text)
+    cells = memory_size or evaluation_memory(max(map(len, texts)))
+    need = memory.decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16, cells)
+    memory.require(need, f"an answer with {cells:,} cells", "--memory-size", backend)
     with Workers(1) as workers:
         evaluating = Evaluating(trained, task, backend, workers)
         options = thresholds(evaluating, tau, gate_tau, say)
-        answers = answer(evaluating.model, task, list(texts), memory_size, options, trained.end_token)
+        answers = answer(evaluating.model, task, list(texts), cells, options, trained.end_token)
     if as_json:
         click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))
         return

@@ -40,8 +40,12 @@ def training_need(architecture: Architecture, rows: int, steps: int, cells: int,
 
 
 def decoding_need(architecture: Architecture, rows: int, steps: int, cells: int) -> int:
-    """Bytes of the states of rows decoded together, and of what a step makes beside them."""
-    return int(BYTES * rows * 3 * (state_size(architecture, cells) + steps * cache_growth(architecture)))
+    """Bytes of the states of rows decoded together, and of what a step makes beside them; fitted likewise."""
+    one, two = state_size(architecture, 1), state_size(architecture, 2)  # it grows by the same with every cell
+    state = one + (cells - 1) * (two - one)
+    copies = 10.5 if isinstance(architecture, NTMModel) else 2.8
+    per_row = copies * state + 2.2 * steps * cache_growth(architecture) + 14 * architecture.width
+    return int(BYTES * rows * per_row)
 
 
 def available(device: str = "cpu") -> int | None:
@@ -58,8 +62,10 @@ def available(device: str = "cpu") -> int | None:
     try:
         group = Path("/sys/fs/cgroup")
         limit = (group / "memory.max").read_text().strip()
-        found.append(math.inf if limit == "max" else int(limit) - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):
+        counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used = int((group / "memory.current").read_text()) - int(counts["inactive_file"])  # a cache, given back
+        found.append(math.inf if limit == "max" else int(limit) - used)
+    except (OSError, KeyError, ValueError):
         pass
     finite = [amount for amount in found if amount != math.inf]
     return int(min(finite)) if finite else None

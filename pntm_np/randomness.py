@@ -1,4 +1,4 @@
-"""Every random number of the project comes from here: from a seed, a purpose and a place, never from what came before.
+"""Random numbers of training and evaluation: from a seed, a purpose and a place, never from what came before.
 
 So a batch of any step can be drawn again without the steps before it, and an evaluation set depends on nothing but its
 seed, whatever is trained, resumed or asked for beside it.
@@ -13,8 +13,3 @@ PARAMETERS, BATCHES, JUDGE, EVALUATION, THRESHOLDS = range(5)  # purposes
 
 def generator(purpose: int, seed: int, place: int = 0) -> np.random.Generator:
     return np.random.default_rng([purpose, seed, place])
-
-
-def paper_seeds() -> list[int]:
-    """The ten seeds of the paper's runs, as we read it."""
-    return [int(seed) for seed in np.random.SeedSequence(0).generate_state(10)]

@@ -7,8 +7,9 @@ compute it: with one thread for each, results do not depend on how many workers 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -44,4 +45,13 @@ class Workers:
             with np.errstate(all="ignore"):  # what is not finite is found and reported by the caller
                 return function(item)
 
-        return map(quiet, items) if self._pool is None else self._pool.map(quiet, items)
+        if self._pool is None:
+            yield from map(quiet, items)
+            return
+        ahead: deque[Future] = deque()
+        for item in items:  # not all at once: items may be many, and large
+            ahead.append(self._pool.submit(quiet, item))
+            if len(ahead) > self.threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()

@@ -73,7 +73,10 @@ def from_file(path: Path, name: str) -> Task:
         task = found() if isinstance(found, type) else found
         if not getattr(task, "name", ""):
             task.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+        if task.name in TASKS:
+            raise TaskError(f"it is called {task.name!r}, as one of the six: give it another name")
         check_task(task)
+        task.source = f"{path}:{name}"
     except TaskError as error:
         raise TaskError(f"{path}:{name}: {error}") from None
     except Exception as error:

@@ -24,6 +24,7 @@ class Task:
     inputs: str = ""  # those that an input is made of
     outputs: str = ""  # those that an answer is made of: chance is 1 / len(outputs) for each symbol
     example: str = ""  # an input to show
+    source: str = ""  # of a task in a file of the user's own: path/to/file.py:Name
 
     def solve(self, text: str) -> str:
         """The right answer, by plain Python."""

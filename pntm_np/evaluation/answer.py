@@ -8,7 +8,6 @@ import numpy as np
 
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.decode import decode
-from pntm_np.evaluation.score import evaluation_memory
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
 from tasks import NOTHING, Task
@@ -38,7 +37,7 @@ class Answer(NamedTuple):
 
 
 def answer(
-    model: Model, task: Task, texts: list[str], memory_size: int | None, options: Options, end_token: bool
+    model: Model, task: Task, texts: list[str], memory_size: int, options: Options, end_token: bool
 ) -> list[Answer]:
     """What the machine answers to each text; an answer is cut one token after the length of the right one."""
     found = []
@@ -49,9 +48,8 @@ def answer(
             expected = None
         limit = 4 * len(text) + 16 if expected is None else len(expected) + end_token
         prompt = np.append(task.encode(text), task.separator)
-        cells = memory_size or evaluation_memory(len(text))
         end = task.end if end_token else None
-        tokens = decode(model, [prompt], np.array([limit]), end, cells, options)[0]
+        tokens = decode(model, [prompt], np.array([limit]), end, memory_size, options)[0]
         tokens = tokens[tokens != NOTHING]
         ended = not end_token or (len(tokens) > 0 and tokens[-1] == task.end)
         given = task.decode(tokens[:-1] if end_token and ended else tokens)
@@ -81,10 +79,15 @@ def samples(task: Task, length: int, count: int, seed: int) -> list[tuple[str, s
     return [(task.decode(a), task.decode(b)) for a, b in zip(x, y, strict=True)]
 
 
+def example(task: Task) -> str:
+    """An input to show."""
+    return task.example or samples(task, 6, 1, 0)[0][0]
+
+
 def facts(task: Task) -> dict[str, Any]:
     """A task in words."""
     rule = (type(task).__doc__ or "").strip().splitlines()
-    text = task.example or samples(task, 6, 1, 0)[0][0]
+    text = example(task)
     return {
         "name": task.name,
         "symbols": task.symbols,

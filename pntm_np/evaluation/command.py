@@ -7,15 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from pntm_np import memory
-from pntm_np.evaluation.score import ROWS, Evaluation, evaluate, evaluation_memory
-from pntm_np.evaluation.thresholds import GATE_TAUS, TAUS, choose_thresholds
+from pntm_np.evaluation.score import Evaluation, evaluate, evaluation_memory
+from pntm_np.evaluation.thresholds import GATE_TAUS, TAU, TAUS, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
 from pntm_np.workers import Workers
-from tasks import Task, batch
+from tasks import Task
 
 EVERY = 5.0  # seconds between two plain lines of progress
 
@@ -24,13 +21,6 @@ class Evaluating:
     def __init__(self, trained: Trained, task: Task, device: str, workers: Workers) -> None:
         self.trained, self.task, self.device, self.workers = trained, task, device, workers
         self.model = trained.model.to(device)
-
-    def require_memory(self, lengths: tuple[int, int], samples: int, cells: int) -> None:
-        longest = lengths[1]
-        steps = batch(self.task, np.random.default_rng(0), longest, 1).tokens.shape[1]
-        rows = min(ROWS, samples * (longest - lengths[0] + 1))
-        need = memory.decoding_need(self.model.architecture, rows, steps, cells) * self.workers.threads
-        memory.require(need, f"evaluating inputs of {longest:,} symbols", "--lengths or --memory-size", self.device)
 
     def run(self, lengths: tuple[int, int], samples: int, seed: int, cells: int, options: Options) -> Evaluation:
         every = range(lengths[0], lengths[1] + 1)
@@ -45,7 +35,7 @@ def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[s
     """The options of an evaluation; what is ``auto`` is chosen on lengths up to the training length."""
     if gate_tau is None:
         gate_tau = tau if tau == "auto" else 0.0
-    options = Options(tau=0.0 if tau == "auto" else tau, gate_tau=0.0 if gate_tau == "auto" else gate_tau)
+    options = Options(tau=TAU if tau == "auto" else tau, gate_tau=0.0 if gate_tau == "auto" else gate_tau)
     if "auto" not in (tau, gate_tau):
         return options
     trained = evaluating.trained

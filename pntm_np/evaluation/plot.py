@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from pntm_np.evaluation.score import Evaluation
+from pntm_np.files import write_atomically
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -26,10 +28,7 @@ def plot_evaluation(found: Evaluation, path: Path, title: str, max_length: int) 
     axes.set_xlim(min(lengths) - 0.5, max(lengths) + 0.5)
     axes.grid(alpha=0.3)
     axes.legend(loc="lower left", framealpha=0.9)
-    partial = path.with_name(f".{path.name}.partial{path.suffix}")
-    try:
-        figure.savefig(partial, dpi=150)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-        pyplot.close(figure)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=150, format=path.suffix[1:].lower())
+    pyplot.close(figure)
+    write_atomically(path, content.getvalue())

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from autodiff import array_module
+from pntm_np import memory
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.decode import decode
-from pntm_np.models import Options
+from pntm_np.models import Architecture, Options
 from pntm_np.randomness import EVALUATION, generator
 from pntm_np.workers import Workers
-from tasks import NOTHING, Task
+from tasks import NOTHING, Task, batch
 
-ROWS = 128  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
+ROWS = 64  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
 DEVICE_ROWS = 4096
 MEMORY = 256  # the paper's cells, for inputs of up to 120 symbols
 
 
+def paper_cells(longest: int) -> int:
+    """The paper's rule for a memory in which no head comes round to where it began."""
+    return 2 * longest + 16
+
+
 def evaluation_memory(longest: int) -> int:
     """The paper's 256 cells, or by the paper's rule what a longer input needs."""
-    return max(MEMORY, 2 * longest + 16)
+    return max(MEMORY, paper_cells(longest))
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Problem(NamedTuple):
 def problems(
     task: Task, length: int, samples: int, seed: int, end_token: bool = True, purpose: int = EVALUATION
 ) -> list[Problem]:
-    """Samples of one length; they depend on the seed and the length alone."""
+    """Samples of one length; they depend on the seed, the length and their number alone."""
     x, y = task.sample(generator(purpose, seed, length), length, samples)
     end = [task.end] if end_token else []
     prompts = np.concatenate([x, np.full((len(x), 1), task.separator)], axis=1)
@@ -73,11 +79,38 @@ def problems(
     return [Problem(length, *pair) for pair in zip(prompts, answers, strict=True)]
 
 
-def groups(every: list[Problem], rows: int) -> list[list[Problem]]:
-    """Neighbours in length together, about the same number in each."""
-    count = -(-len(every) // rows)
-    cuts = np.linspace(0, len(every), count + 1).astype(int)
-    return [every[a:b] for a, b in itertools.pairwise(cuts)]
+def groups(every: Iterable[Problem], rows: int) -> Iterator[list[Problem]]:
+    """Neighbours in length together; each group is made when it is asked for."""
+    every = iter(every)
+    while group := list(itertools.islice(every, rows)):
+        yield group
+
+
+def tokens_of(task: Task, length: int) -> int:
+    """The tokens of a sample with an input of that length: far lengths by those nearby, for drawing takes time."""
+
+    def drawn(n: int) -> int:
+        return batch(task, np.random.default_rng(0), n, 1).tokens.shape[1]
+
+    return drawn(length) if length <= 200 else drawn(200) + (drawn(200) - drawn(100)) * (length - 200) // 100
+
+
+def require_memory(
+    architecture: Architecture,
+    task: Task,
+    lengths: tuple[int, int],
+    samples: int,
+    cells: int,
+    device: str,
+    threads: int,
+    lower: str,
+) -> None:
+    """Refuse an evaluation that cannot fit, before anything is made."""
+    at_once = ROWS if device == "cpu" else DEVICE_ROWS
+    total = samples * (lengths[1] - lengths[0] + 1)
+    rows, together = min(at_once, total), min(threads, -(-total // at_once)) if device == "cpu" else 1
+    need = memory.decoding_need(architecture, rows, tokens_of(task, lengths[1]), cells) * together
+    memory.require(need, f"evaluating inputs of {lengths[1]:,} symbols with {cells:,} cells", lower, device)
 
 
 def evaluate(
@@ -95,7 +128,7 @@ def evaluate(
     stop: Callable[[], bool] = lambda: False,
 ) -> Evaluation:
     """``samples`` problems of each length, answered by greedy decoding; ``watch`` sees each length when it is done."""
-    every = [p for n in lengths for p in problems(task, n, samples, seed, end_token, purpose)]
+    every = (p for n in lengths for p in problems(task, n, samples, seed, end_token, purpose))
     rows = ROWS if array_module(model.params["embed.weight"]) is np else DEVICE_ROWS
 
     def right(group: list[Problem]) -> list[tuple[int, bool, float, float]]:

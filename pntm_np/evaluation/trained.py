@@ -9,6 +9,8 @@ from pntm_np.checkpoint import Model, load
 from pntm_np.sealed import CheckpointError
 from tasks import TASKS, Task
 
+LONGEST = 10**5  # inputs in training
+
 
 class Trained(NamedTuple):
     model: Model
@@ -16,8 +18,6 @@ class Trained(NamedTuple):
     symbols: str
     max_length: int
     end_token: bool
-    seed: int
-    step: int
 
 
 class TaskNeeded(ValueError):
@@ -31,12 +31,14 @@ def load_trained(path: Path) -> Trained:
         raise CheckpointError(f"{path}: there is no model.safetensors in it: not a run, or it has saved nothing yet")
     model = load(file)
     training = model.training or {}
-    kinds = {"task": str, "symbols": str, "max_length": int, "end_token": bool, "seed": int, "step": int}
+    kinds = {"task": str, "symbols": str, "max_length": int, "end_token": bool}
     for name, kind in kinds.items():
         if type(training.get(name)) is not kind:
             raise CheckpointError(f"{file}: it does not say on what it was trained: no {name!r}")
-    if len(training["symbols"]) + 2 != model.vocabulary or training["max_length"] < 1:
+    if len(training["symbols"]) + 2 != model.vocabulary:
         raise CheckpointError(f"{file}: its symbols do not fit its vocabulary of {model.vocabulary}")
+    if not 1 <= training["max_length"] <= LONGEST:
+        raise CheckpointError(f"{file}: it says that it was trained on lengths up to {training['max_length']}")
     return Trained(model, *(training[name] for name in kinds))
 
 
@@ -44,7 +46,10 @@ def task_of(trained: Trained, named: Task | None) -> Task:
     """The task that the machine was trained on; ``named`` is the one that the user gave, if any."""
     task = named or TASKS.get(trained.task)
     if task is None:
-        raise TaskNeeded(f"it was trained on {trained.task!r:.60}, which is in a file of its own")
+        raise TaskNeeded(
+            f"the machine was trained on {trained.task!r:.60}, which is in a file of yours; "
+            "name it again: --task path/to/file.py:Name"
+        )
     if (task.name, task.symbols) != (trained.task, trained.symbols):
         raise CheckpointError(
             f"the machine was trained on {trained.task!r:.60} with symbols {trained.symbols!r:.60}, "

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from pntm_np.evaluation.score import paper_cells
 from pntm_np.models import MODELS, Architecture, build
 from pntm_np.scans import FORMS
 from tasks import Task
@@ -56,7 +57,7 @@ class Config:
         """A preset with what the user gave; what only some models have is left out of a preset for the others."""
         chosen = PRESETS[preset] | {k: v for k, v in given.items() if v is not None}
         chosen.setdefault("max_length", 40)
-        chosen.setdefault("memory_size", 2 * chosen["max_length"] + 16)  # the paper's rule
+        chosen.setdefault("memory_size", paper_cells(chosen["max_length"]))
         chosen.setdefault("lengths", (1, 3 * chosen["max_length"]))
         if "sharpen" not in given and chosen.get("model", "pntm") != "pntm":
             chosen.pop("sharpen", None)  # only P-NTM has shifts to sharpen
@@ -87,7 +88,7 @@ class Config:
         try:
             measured = self.architecture().measured
         except (TypeError, ValueError) as error:
-            raise ConfigError("size", self.sizes, str(error)) from None
+            raise ConfigError("sizes", self.sizes, str(error)) from None
         for name, measure in (("sharpen", "shift_entropy"), ("sharpen_gates", "gate_uncertainty")):
             has = not getattr(self, name) or measure in measured
             _require(has, name, getattr(self, name), f"0: {self.model} has nothing to sharpen")

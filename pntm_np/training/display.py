@@ -48,7 +48,7 @@ class Meter:
         speed = f"{self.tokens / elapsed:,.0f} tokens/s" if done else "starting"
         left = clock(elapsed / done * (self.config.steps - self.step)) if done else "-"
         if self.end:
-            return f"loss {self.loss:.4f}  trained in {clock(elapsed)}"
+            return f"loss {self.loss:.4f}  trained in {clock(elapsed)}" if done else "trained before"
         bound = "at most " if self.config.stop_when_solved else ""
         shown = f"loss {self.loss:.4f}  gradient {self.norm:.1e}  {speed}" if done else speed
         return f"{shown}  {clock(elapsed)} gone, {bound}{left} left"
@@ -78,7 +78,7 @@ class PlainDisplay:
         if step:
             self._say(f"resumed at step {step:,}")
 
-    def stepped(self, step: int, length: int, tokens: int, report: Report) -> None:
+    def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
         now = time.perf_counter()
         if now - self.last >= EVERY or step == self.meter.first + 1:
@@ -91,9 +91,6 @@ class PlainDisplay:
     def judged(self, step: int, evaluation: Evaluation) -> None:
         figures = "  ".join(f"{score.length}: {score.exact_match:.2f}" for score in evaluation.by_length)
         self._say(f"step {step:,}  exact match {evaluation.mean('exact_match'):.3f} by length  {figures}")
-
-    def saved(self, step: int) -> None:
-        pass
 
     def evaluated(self, score: LengthScore) -> None:
         now = time.perf_counter()
@@ -149,7 +146,7 @@ class LiveDisplay:
     def began(self, step: int) -> None:
         self.meter.began(step)
 
-    def stepped(self, step: int, length: int, tokens: int, report: Report) -> None:
+    def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
 
     def judging(self, score: LengthScore) -> None:
@@ -158,9 +155,6 @@ class LiveDisplay:
     def judged(self, step: int, evaluation: Evaluation) -> None:
         self.meter.scores = {score.length: score.exact_match for score in evaluation.by_length}
         self.meter.judged_at, self.partial = step, {}
-
-    def saved(self, step: int) -> None:
-        pass
 
     def evaluated(self, score: LengthScore) -> None:
         self.meter.end = self.meter.end or time.perf_counter()

@@ -19,6 +19,7 @@ from pntm_np.workers import Workers
 from tasks import Batch
 
 SHARD, MOST_SHARDS = 16, 4  # rows of a shard at least; smaller ones cost more than further threads save
+LARGEST = 1e18  # of a gradient: the square of a larger one has no place in float32
 
 
 class Report(NamedTuple):
@@ -27,18 +28,24 @@ class Report(NamedTuple):
     objective: float  # what is minimised: the loss, and sharpening
 
 
-def shards_of(batch: Batch, device: str) -> list[Batch]:
-    """Parts of a batch. How many depends on the batch alone, so that bits do not depend on the number of threads."""
-    rows = len(batch.tokens)
+def shard_cuts(rows: int, device: str) -> list[int]:
+    """Where a batch is cut. It depends on the batch and the device, so that bits do not depend on the threads."""
     count = max(1, min(rows // SHARD, MOST_SHARDS)) if device == "cpu" else 1
-    cuts = np.linspace(0, rows, count + 1).astype(int)
+    return [rows * k // count for k in range(count + 1)]
+
+
+def shards_of(batch: Batch, device: str) -> list[Batch]:
+    cuts = shard_cuts(len(batch.tokens), device)
     return [Batch(*(part[a:b] for part in batch)) for a, b in itertools.pairwise(cuts)]
 
 
 def objective(
     params: Weights, architecture: Architecture, config: Config, batch: Batch, total: int, share: float
 ) -> tuple[Any, Any]:
-    """This shard's part of the batch's mean: the loss over ``total`` tokens, measures by its ``share`` of the rows."""
+    """This shard's part of the batch's mean: the loss over ``total`` tokens, measures by its ``share`` of the rows.
+
+    Measures are means over all positions, those after the end of a short answer included.
+    """
     weights = {"shift_entropy": config.sharpen, "gate_uncertainty": config.sharpen_gates}
     measures: dict[str, list] = {}
     options = Options(form=config.form, measures=measures if any(weights.values()) else None)
@@ -81,13 +88,14 @@ class Learner:
         for part in parts:  # in their order, whichever is ready first
             value, loss = value + part[0], loss + part[1]
             gradient += part[2]
-        finite = xp.isfinite(value) & xp.all(xp.isfinite(gradient))
+        finite = xp.isfinite(value) & xp.all(xp.absolute(gradient) < LARGEST)
         norm = xp.where(finite, xp.max(xp.absolute(gradient)), xp.nan)
-        adam(self.flat, gradient, self.moments, number, self.config.lr, finite.astype(self.flat.dtype))
+        with np.errstate(all="ignore"):  # what is not finite is not applied
+            adam(self.flat, gradient, self.moments, number, self.config.lr, finite.astype(self.flat.dtype))
         self.gradient = gradient
         return Report(*(float(x) for x in ad.to_host(xp.stack([loss, norm.astype(loss.dtype), value]))))
 
     def not_finite(self) -> str:
-        """The first parameter whose gradient is not finite after the last step, or none."""
-        bad = {name: not np.isfinite(ad.to_host(g)).all() for name, g in views(self.gradient, self.shapes).items()}
-        return next((name for name, is_bad in bad.items() if is_bad), "")
+        """The last parameter whose gradient is not finite, or none: from there it spreads to those before it."""
+        gradients = views(ad.to_host(self.gradient), self.shapes)
+        return next((k for k, g in reversed(gradients.items()) if not np.all(np.abs(g) < LARGEST)), "")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import autodiff as ad
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.decode import Stopped
-from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate
-from pntm_np.evaluation.thresholds import spread
+from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate, paper_cells
+from pntm_np.evaluation.thresholds import TAU, spread
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, generator
 from pntm_np.training.config import PATIENCE, QUIET, Config
@@ -21,7 +20,6 @@ from pntm_np.workers import Workers
 from tasks import Task, batch
 
 METRICS_EVERY = 10  # steps
-TAU = 0.01  # the paper's threshold at inference
 JUDGED, JUDGE_SAMPLES = 16, 16  # lengths up to twice the training length, and samples of each
 SOLVED = 3  # evaluations in a row without a mistake: a machine that has just got there fails on longer inputs
 
@@ -42,22 +40,13 @@ class Diverged(ArithmeticError):
         }
 
 
-@dataclass
-class Outcome:
-    """Why training ended."""
-
-    reason: str  # steps, solved, quiet, signal
-    step: int
-
-
 class Watcher(Protocol):
     """Who looks on; a display."""
 
     def began(self, step: int) -> None: ...
-    def stepped(self, step: int, length: int, tokens: int, report: Report) -> None: ...
+    def stepped(self, step: int, tokens: int, report: Report) -> None: ...
     def judging(self, score: LengthScore) -> None: ...
     def judged(self, step: int, evaluation: Evaluation) -> None: ...
-    def saved(self, step: int) -> None: ...
     def evaluated(self, score: LengthScore) -> None: ...
 
 
@@ -69,10 +58,13 @@ def train(
     workers: Workers,
     watcher: Watcher,
     stop: Callable[[], bool],
-) -> Outcome:
-    """Train from where ``progress`` stands until the end, or until ``stop()``; the state is saved in either case."""
+) -> str:
+    """Train from where ``progress`` stands until the end, or until ``stop()``; the state is saved in either case.
+
+    The reason of the end: steps, solved, quiet (the paper's early stop), or signal.
+    """
     learner = Learner(config, progress.params, progress.moments, workers)
-    saved = progress.step if run.path("state.safetensors").exists() else -1
+    saved = progress.step
 
     def row(content: dict[str, Any]) -> None:
         progress.metrics_bytes = run.append("metrics.jsonl", {"step": progress.step, **content})
@@ -83,7 +75,6 @@ def train(
         progress.moments = type(progress.moments)(*(ad.to_host(x) for x in learner.moments))
         run.save(config, progress)
         saved = progress.step
-        watcher.saved(progress.step)
 
     def judge() -> None:
         found = evaluate(
@@ -91,14 +82,14 @@ def train(
             task,
             spread(2 * config.max_length, JUDGED),
             JUDGE_SAMPLES,
-            0,
-            2 * (2 * config.max_length) + 16,
-            Options(form=config.form, tau=TAU),
-            workers,
-            config.end_token,
-            JUDGE,
-            watcher.judging,
-            stop,
+            seed=progress.step,  # other problems every time
+            memory_size=paper_cells(2 * config.max_length),
+            options=Options(form=config.form, tau=TAU),
+            workers=workers,
+            end_token=config.end_token,
+            purpose=JUDGE,
+            watch=watcher.judging,
+            stop=stop,
         )
         progress.evaluated = progress.step
         progress.solved = progress.solved + 1 if found.mean("exact_match") == 1 else 0
@@ -107,22 +98,22 @@ def train(
         watcher.judged(progress.step, found)
 
     while True:
-        at_end = progress.step >= config.steps or progress.quiet >= PATIENCE
-        due = progress.step > 0 and (progress.step % config.eval_every == 0 or at_end)
         try:
-            if due and progress.evaluated != progress.step:
+            if progress.step % config.eval_every == 0 and progress.evaluated != progress.step:
                 judge()
         except Stopped:
             pass  # the evaluation is made again when the run is resumed
-        solved = config.stop_when_solved and progress.solved >= SOLVED
-        stopped = stop()
-        if stopped or at_end or solved or progress.step - saved >= config.checkpoint_every:
+        reasons = {
+            "signal": stop(),
+            "solved": config.stop_when_solved and progress.solved >= SOLVED,
+            "quiet": progress.quiet >= PATIENCE,
+            "steps": progress.step >= config.steps,
+        }
+        reason = next((name for name, holds in reasons.items() if holds), "")
+        if reason or (progress.step % config.checkpoint_every == 0 and progress.step != saved):
             save()
-        if stopped:
-            return Outcome("signal", progress.step)
-        if at_end or solved:
-            reason = "solved" if solved else "quiet" if progress.quiet >= PATIENCE else "steps"
-            return Outcome(reason, progress.step)
+        if reason:
+            return reason
         number = progress.step + 1
         rng = generator(BATCHES, config.seed, number)
         length = int(rng.integers(1, config.max_length + 1))
@@ -134,4 +125,4 @@ def train(
         progress.quiet = progress.quiet + 1 if report.gradient_norm < QUIET else 0
         if number % METRICS_EVERY == 0 or number == 1:
             row({"length": length, "loss": report.loss, "gradient_norm": report.gradient_norm})
-        watcher.stepped(number, length, samples.tokens.size, report)
+        watcher.stepped(number, samples.tokens.size, report)

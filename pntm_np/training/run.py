@@ -2,7 +2,7 @@
 
     config.json         what the run is
     metrics.jsonl       loss and gradient every few steps, exact match at every evaluation; the same bits every time
-    timing.jsonl        when: seconds, tokens per second, versions
+    timing.jsonl        when, how long, with which versions
     state.safetensors   all that training needs to continue: parameters, moments, step
     model.safetensors   the machine, for everything else
     result.json         written last: the run is complete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import time
@@ -14,36 +15,52 @@ import numpy as np
 from pntm_np import memory
 from pntm_np.checkpoint import load
 from pntm_np.evaluation.decode import Stopped
-from pntm_np.evaluation.score import ROWS, LengthScore, evaluate, evaluation_memory
+from pntm_np.evaluation.score import LengthScore, evaluate, evaluation_memory, require_memory, tokens_of
+from pntm_np.evaluation.thresholds import TAU
 from pntm_np.models import Options
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.training.config import Config, ConfigError
-from pntm_np.training.learner import shards_of
-from pntm_np.training.loop import TAU, Diverged, Outcome, Watcher, train
+from pntm_np.training.learner import shard_cuts
+from pntm_np.training.loop import Diverged, Watcher, train
 from pntm_np.training.run import Progress, Run, RunError
 from pntm_np.workers import Workers
-from tasks import Task, batch
+from tasks import TASKS, Task
 
 EVALUATION_SEED = 0
 MAY_CHANGE = ("steps", "checkpoint_every")  # on resuming: they change no number of a step
 
 
-def require_memory(config: Config, task: Task, threads: int) -> None:
-    """Refuse a run that cannot fit, before anything is made."""
+def require_fit(config: Config, task: Task, threads: int) -> None:
+    """Refuse a run that cannot fit into memory, before anything is made."""
     architecture = config.architecture()
-    small = batch(task, np.random.default_rng(0), config.max_length, 1, config.end_token)
-    rows = np.zeros((config.batch_size, 1), bool)
-    shards = shards_of(type(small)(rows, rows, rows), config.backend)
-    steps, biggest = small.tokens.shape[1], max(len(shard.tokens) for shard in shards)
-    need = memory.training_need(architecture, biggest, steps, config.memory_size, config.form)
+    sizes = [b - a for a, b in itertools.pairwise(shard_cuts(config.batch_size, config.backend))]
+    steps = tokens_of(task, config.max_length)
+    need = memory.training_need(architecture, max(sizes), steps, config.memory_size, config.form)
     what = f"a training step with batches of {config.batch_size:,} and inputs of up to {config.max_length:,} symbols"
     lower = "--batch-size, --max-length or --memory-size"
-    memory.require(need * min(threads, len(shards)), what, lower, config.backend)
-    longest = config.lengths[1]
-    steps = batch(task, np.random.default_rng(0), longest, 1, config.end_token).tokens.shape[1]
-    rows_together = min(ROWS, config.samples * (longest - config.lengths[0] + 1))
-    need = memory.decoding_need(architecture, rows_together, steps, evaluation_memory(longest))
-    memory.require(need * threads, f"evaluating inputs of {longest:,} symbols", "--lengths", config.backend)
+    memory.require(need * min(threads, len(sizes)), what, lower, config.backend)
+    cells = evaluation_memory(config.lengths[1])
+    evaluation = (architecture, task, config.lengths, config.samples, cells, config.backend, threads)
+    require_memory(*evaluation, lower="--lengths")
+
+
+def plan(
+    run: Run, task: Task | None, preset: str, given: dict[str, Any], typed: set[str], resume: bool
+) -> tuple[Config, Task]:
+    """What to do: a new run, or to go on with the one in the directory, as it began. ``typed`` are the options that
+    the user gave, as opposed to defaults."""
+    check_run(run, resume)
+    if not (resume and run.exists):
+        if task is None:
+            raise RunError(f"{run.directory}: there is no run to resume; name a task to begin one")
+        return Config.of(task, preset, **given), task
+    config = kept_config(run, {name: value for name, value in {**given, "preset": preset}.items() if name in typed})
+    if task is None and config.task not in TASKS:
+        raise RunError(f"{run.directory}: its task {config.task!r} is in a file of yours: name it again")
+    task = task or TASKS[config.task]
+    if (task.name, task.symbols) != (config.task, config.symbols):
+        raise RunError(f"the run in {run.directory} is of {config.task}, not of {task.name}")
+    return config, task
 
 
 def check_run(run: Run, resume: bool) -> None:
@@ -65,12 +82,18 @@ def check_directory(run: Run) -> None:
 
 def kept_config(run: Run, given: dict[str, Any]) -> Config:
     """The configuration of a run to be resumed; what the user gives again must be the same."""
-    kept = run.load()[0] if run.path("state.safetensors").exists() else run.read_config()
+    if run.path("state.safetensors").exists():
+        kept, progress = run.load()
+        done = progress.step
+    else:
+        kept, done = run.read_config(), 0
     for name, value in given.items():
         if name not in MAY_CHANGE and value != getattr(kept, name):
             raise ConfigError(
                 name, value, f"expected {getattr(kept, name)!r}, as the run in {run.directory} began, or no --resume"
             )
+    if given.get("steps", done) < done:
+        raise ConfigError("steps", given["steps"], f"the run in {run.directory} has done {done:,} already")
     return replace(kept, **{name: given[name] for name in MAY_CHANGE if name in given})
 
 
@@ -80,12 +103,13 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
     if resume and run.path("state.safetensors").exists():
         kept, progress = run.load()
         run.cut_metrics(progress.metrics_bytes)
-        if config.steps != kept.steps:
+        if config.steps > kept.steps:
             run.path("result.json").unlink(missing_ok=True)
     else:
         progress = Progress.start(config, generator(PARAMETERS, config.seed))
         run.cut_metrics(0)
-    run.write_config(config)
+    if not run.complete:
+        run.write_config(config)
     return progress
 
 
@@ -108,16 +132,16 @@ def conduct(
         versions = {"python": platform.python_version(), "numpy": np.__version__}
         run.append("timing.jsonl", {"from_step": first, "threads": threads, "started": time.time(), **versions})
         try:
-            outcome = train(run, config, task, progress, workers, watcher, stop)
+            reason = train(run, config, task, progress, workers, watcher, stop)
         except Diverged as error:
             run.append("timing.jsonl", {"diverged": error.facts})
             raise
         seconds = time.perf_counter() - began
         run.append("timing.jsonl", {"from_step": first, "step": progress.step, "training_seconds": round(seconds, 3)})
-        if outcome.reason == "signal":
+        if reason == "signal":
             return None
         try:
-            result = final_result(run, config, task, outcome, workers, watcher.evaluated, stop)
+            result = final_result(run, config, task, progress.step, reason, workers, watcher.evaluated, stop)
         except Stopped:
             return None
         run.write_result(result)
@@ -128,7 +152,8 @@ def final_result(
     run: Run,
     config: Config,
     task: Task,
-    outcome: Outcome,
+    step: int,
+    reason: str,
     workers: Workers,
     watch: Callable[[LengthScore], None],
     stop: Callable[[], bool],
@@ -149,8 +174,8 @@ def final_result(
         "parameters": model.architecture.parameter_count(),
         "seed": config.seed,
         "preset": config.preset,
-        "step": outcome.step,
-        "stopped_by": outcome.reason,
+        "step": step,
+        "stopped_by": reason,
         **found.as_json(config.max_length),
         "tau": TAU,
         "gate_tau": 0.0,

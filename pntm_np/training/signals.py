@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
 from typing import Any
 
+SHOW_CURSOR = b"\x1b[?25h\n"
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -26,6 +28,8 @@ class Signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received:
+            if sys.stderr.isatty():
+                os.write(2, SHOW_CURSOR)  # the live display hides it
             os._exit(128 + number)  # files are put in place whole: nothing is half written
         self.received = number
 

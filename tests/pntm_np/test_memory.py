@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+import pntm_np as pn
 from pntm_np import memory
-from pntm_np.models import MODELS
+from pntm_np.models import MODELS, Options
 from pntm_np.training.config import Config
 from pntm_np.training.learner import objective
 from tasks import TASKS, Batch
@@ -45,3 +46,17 @@ def test_what_cannot_fit_is_refused_with_the_number_and_the_flag(monkeypatch):
 
 def test_there_is_some_memory_here():
     assert memory.available() > 10**8
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_decoding(name: str):
+    for rows, steps, cells in ((32, 40, 256), (8, 90, 800)):
+        model = pn.Model.new(name, 6, np.random.default_rng(0))
+        tracemalloc.start()
+        state = model.initial_state(rows, cells)
+        for _ in range(steps if name.startswith("transformer") else 3):
+            state, _ = model.step(state, np.zeros(rows, np.int64), Options(tau=0.01))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        estimate = memory.decoding_need(model.architecture, rows, steps, cells)
+        assert 0.8 < estimate / peak < 1.6, (estimate, peak)
