@@ -333,7 +333,7 @@ def main() -> None:
 @click.option(
     "--stop-when-solved/--no-stop-when-solved",
     default=None,
-    help="Stop when no mistake is left up to twice --max-length. [quick: yes, paper: no]",
+    help="Stop after three evaluations up to twice --max-length without a mistake. [quick: yes, paper: no]",
 )
 @click.option("--sharpen", type=Number(), help="Weight of the shifts' entropy in the loss. [quick: 0.01, paper: 0]")
 @click.option("--sharpen-gates", type=Number(), help="Weight of z (1 - z) of minGRU's gates. [default: 0]")

@@ -55,7 +55,7 @@ CASES: list[tuple[list[str], int, str]] = [
     (["train", "parity", "--model", "lstm", "--sharpen", "0.1"], 2, "nothing to sharpen"),
     (["train", "parity", "--model", "ntm", "--sharpen-gates", "0.1"], 2, "nothing to sharpen"),
     (["train", "parity", "--batch-size", "1000000", "--max-length", "100000"], 5, "lower --batch-size"),
-    (["train", "parity", "--lengths", "1000000"], 5, "lower --lengths"),
+    *[(["train", task, "--lengths", "1000000"], 5, "lower --lengths") for task in ("parity", "modular", "binary")],
     (["train", "parity", "--model", "transformer-nope", "--max-length", "100000"], 5, "lower --batch-size"),
     *[([c, "good", "--lengths", r], 2, "--lengths") for c, r in itertools.product(("eval",), BAD_RANGES)],
     *[(["eval", "good", f, v], 2, f) for f, v in itertools.product(("--samples", "--memory-size", "--threads"), BAD_COUNTS)],
