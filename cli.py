@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
+# Ctrl-C while the libraries are being loaded ends the process without a traceback.
+_at_start = threading.current_thread() is threading.main_thread() and signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import contextlib
 import errno
 import importlib.metadata
 import json
+import os
 import platform
 import shlex
 import sys
@@ -18,14 +26,20 @@ import autodiff
 from autodiff import backend as devices
 from pntm_np import memory
 from pntm_np.checkpoint import CheckpointError
+from pntm_np.evaluation.decode import Stopped
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
 from pntm_np.scans import FORMS
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
+from pntm_np.training.signals import Signals
 from pntm_np.workers import Workers, cores
 from tasks import TASKS, TaskError, find, full_name
 
+if _at_start:
+    signal.signal(signal.SIGINT, _at_start)
+
 FAILED, USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 1, 2, 3, 4, 5
+signals = Signals()
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -36,6 +50,7 @@ class Commands(click.Group):
         return list(self.commands)  # in the order of use
 
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        open_streams()
         try:
             code = super().main(*args, standalone_mode=False, **kwargs)
             sys.exit(code if isinstance(code, int) else 0)
@@ -44,6 +59,8 @@ class Commands(click.Group):
             sys.exit(USAGE)
         except click.Abort:
             fail(130, "stopped")
+        except Stopped:
+            fail(128 + signals.received, "stopped")
         except click.ClickException as error:
             fail(error.exit_code, error.format_message(), getattr(error, "ctx", None))
         except ConfigError as error:
@@ -53,7 +70,7 @@ class Commands(click.Group):
         except (RunError, TaskNeeded) as error:
             fail(USAGE, str(error))
         except Diverged as error:
-            fail(DIVERGED, f"training diverged: {error}; the last good checkpoint was kept")
+            fail(DIVERGED, f"training diverged: {error}; the update was not made, and what was saved before is good")
         except CheckpointError as error:
             fail(BAD_FILE, str(error))
         except (autodiff.BackendUnavailable, memory.NotEnoughMemory) as error:
@@ -67,11 +84,22 @@ class Commands(click.Group):
             fail(NOT_AVAILABLE if error.errno in FULL else FAILED, f"{where}{error.strerror or error}")
 
 
+def open_streams() -> None:
+    """Streams that were closed by the caller lead nowhere, and no character stops a message."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  for the life of the process
+    with contextlib.suppress(AttributeError, ValueError):  # what a test puts in their place cannot be changed
+        sys.stdin.reconfigure(errors="surrogateescape")
+        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stderr.reconfigure(errors="backslashreplace")
+
+
 def fail(code: int, message: str, context: click.Context | None = None) -> None:
     command = context.command_path if context else "pntm"
-    click.echo(f"{command}: {message}", err=True)
+    say(f"{command}: {message}")
     if code == USAGE and context:
-        click.echo(f"{command} --help tells more", err=True)
+        say(f"{command} --help tells more")
     sys.exit(code)
 
 
@@ -88,7 +116,14 @@ def shown(name: str, value: Any) -> str:
 
 
 # values on the command line
-class LengthRange(click.ParamType):
+class Value(click.ParamType):
+    """A kind of value; help shows its name as it stands."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return self.name
+
+
+class LengthRange(Value):
     name = "A:B"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
@@ -104,7 +139,7 @@ class LengthRange(click.ParamType):
         return a, b
 
 
-class Count(click.ParamType):
+class Count(Value):
     """A whole number between two bounds."""
 
     name = "N"
@@ -122,7 +157,7 @@ class Count(click.ParamType):
         self.fail(f"{value!r:.60}; expected an integer from {self.least:,} to {self.most:,}", param, ctx)
 
 
-class Number(click.ParamType):
+class Number(Value):
     name = "X"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
@@ -132,7 +167,7 @@ class Number(click.ParamType):
             self.fail(f"{value!r:.60}; expected a number", param, ctx)
 
 
-class Threshold(click.ParamType):
+class Threshold(Value):
     """A number up to ``largest``, or auto."""
 
     name = "X|auto"
@@ -150,21 +185,21 @@ class Threshold(click.ParamType):
         self.fail(f"{value!r:.60}; expected a number from 0 to {self.largest:g}, or auto", param, ctx)
 
 
-class Named(click.ParamType):
+class Named(Value):
     """One of several names, or an unambiguous beginning of one."""
 
     def __init__(self, kind: str, names: list[str]) -> None:
-        self.name, self.names = kind, names
+        self.name, self.kind, self.names = kind.upper(), kind, names
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         try:
-            return full_name(value, self.names, self.name)
+            return full_name(value, self.names, self.kind)
         except TaskError as error:
             self.fail(str(error), param, ctx)
 
 
-class TaskName(click.ParamType):
-    name = "task"
+class TaskName(Value):
+    name = "TASK"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         if not isinstance(value, str):
@@ -175,7 +210,7 @@ class TaskName(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Device(click.ParamType):
+class Device(Value):
     name = "cpu|cuda"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
@@ -195,12 +230,18 @@ class Place(click.Path):
         super().__init__(exists=exists, path_type=Path)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if "\0" in str(value) or value == "":
+        try:
+            if "\0" in str(value) or value == "":
+                raise ValueError
+            os.path.lexists(value)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                os.lstat(value)
+        except (OSError, ValueError):
             self.fail(f"{value!r:.60} is not a path", param, ctx)
         return super().convert(value, param, ctx)
 
 
-class Picture(click.ParamType):
+class Picture(Value):
     name = "FILE"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Path:
@@ -211,12 +252,12 @@ class Picture(click.ParamType):
             self.fail(f"{value!r:.60} is not the name of a file", param, ctx)
         if path.suffix.lower() not in FORMATS:
             self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(FORMATS)}", param, ctx)
-        if not path.parent.is_dir():
-            self.fail(f"{value!r:.60}: there is no directory {path.parent}", param, ctx)
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or len(path.name.encode()) > 200:
+            self.fail(f"{value!r:.60}: a file of that name cannot be written in {path.parent}", param, ctx)
         return path
 
 
-class Size(click.ParamType):
+class Size(Value):
     """NAME=NUMBER of a model's sizes."""
 
     name = "NAME=N"
@@ -277,8 +318,7 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
         shown.add_column(column, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         shown.add_row(*(f"{x:,}" if isinstance(x, int) else str(x) for x in row))
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False, markup=False).print(shown)
+    Console(width=200, highlight=False, markup=False).print(shown)  # a narrow terminal wraps; nothing is left out
 
 
 def bands_table(found: Any, max_length: int) -> None:
@@ -290,12 +330,13 @@ def bands_table(found: Any, max_length: int) -> None:
     ]
     table(
         ["length", "exact match", "tokens right", "chance", ""],
-        [[*row[:-1], "trained on" if row[-1] else "longer than any seen in training"] for row in rows],
+        [[*row[:-1], "trained on" if row[-1] else "longer than any in training"] for row in rows],
     )
 
 
 def say(message: str) -> None:
-    click.echo(message, err=True)
+    with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the message
+        click.echo(message, err=True)
 
 
 def versions() -> dict[str, str]:
@@ -323,7 +364,9 @@ def main() -> None:
 @click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
 @click.option("--memory-size", type=MANY, help="Cells in training. [default: 2 x max-length + 16]")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of parameters and batches.")
-@click.option("--form", type=Named("form", list(FORMS)), help="Of the scans. [default: chunked]")
+@click.option(
+    "--form", type=Named("form", list(FORMS)), help="Of the scans: sequential, paper or chunked. [default: chunked]"
+)
 @backend_option
 @threads_option
 @click.option("--out", type=Place(), help="The run's directory. [default: runs/TASK-MODEL-PRESET-SEED]")
@@ -361,7 +404,6 @@ def train(
     finishes the step, saves and exits; --resume goes on, to the same bits as without a break.
     """
     from pntm_np.training import display, session
-    from pntm_np.training.signals import Signals
 
     command_line = click.core.ParameterSource.COMMANDLINE
     typed = {name for name in (*given, "preset") if ctx.get_parameter_source(name) == command_line}
@@ -379,7 +421,7 @@ def train(
     count = f"{config.architecture().parameter_count():,} parameters"
     title = f"{task.name}  {config.model}  {count}  seed {config.seed}  {run.directory}"
     shown = display.display(config, title)
-    with Signals() as signals:
+    with signals:
         with shown:
             result = session.conduct(run, config, task, resume, threads, shown, lambda: bool(signals.received))
         if result is None:
@@ -460,8 +502,8 @@ def evaluate(
     architecture, lower = trained.model.architecture, "--lengths or --memory-size"
     require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
     began = time.perf_counter()
-    with Workers(threads) as workers:
-        evaluating = Evaluating(trained, task, backend, workers)
+    with signals, Workers(threads) as workers:
+        evaluating = Evaluating(trained, task, backend, workers, lambda: bool(signals.received))
         options = thresholds(evaluating, tau, gate_tau, say)
         found = evaluating.run(lengths, samples, seed, cells, options)
     report = {
@@ -475,17 +517,22 @@ def evaluate(
         "samples": samples,
         **found.as_json(trained.max_length),
     }
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        print_evaluation(report, found, trained.max_length)
+    say(f"{len(found.by_length) * samples:,} answers in {time.perf_counter() - began:.1f} s")
     if plot:
         title = f"{trained.model.name} on {task.name}, trained on lengths up to {trained.max_length}"
         plot_evaluation(found, plot, title, trained.max_length)
-    if as_json:
-        click.echo(json.dumps(report))
-        return
-    gates = f", gate-tau {options.gate_tau:g}" if options.gate_tau else ""
-    click.echo(f"{trained.model.name} on {task.name}: tau {options.tau:g}{gates}, memory {cells}, seed {seed}\n")
-    bands_table(found, trained.max_length)
+
+
+def print_evaluation(report: dict[str, Any], found: Any, max_length: int) -> None:
+    gates = f", gate-tau {report['gate_tau']:g}" if report["gate_tau"] else ""
+    settings = f"tau {report['tau']:g}{gates}, memory {report['memory_size']}, seed {report['seed']}"
+    click.echo(f"{report['model']} on {report['task']}: {settings}\n")
+    bands_table(found, max_length)
     score_line(report)
-    say(f"{len(found.by_length) * samples:,} answers in {time.perf_counter() - began:.1f} s")
 
 
 @main.command(short_help="Ask a trained machine.")
@@ -525,7 +572,7 @@ def solve(
     if not texts:
         if sys.stdin.isatty():
             say(f"one text a line, of {' '.join(task.inputs)}; end with Ctrl-D")
-        texts = tuple(line.rstrip("\r\n") for line in sys.stdin)
+        texts = tuple(text for line in sys.stdin if (text := line.rstrip("\r\n")))
     if not texts:
         raise TaskError(f"there is no text; expected symbols of {' '.join(task.inputs)}")
     for text in texts:
@@ -533,10 +580,10 @@ def solve(
     cells = memory_size or evaluation_memory(max(map(len, texts)))
     need = memory.decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16, cells)
     memory.require(need, f"an answer with {cells:,} cells", "--memory-size", backend)
-    with Workers(1) as workers:
-        evaluating = Evaluating(trained, task, backend, workers)
+    with signals, Workers(1) as workers:
+        evaluating = Evaluating(trained, task, backend, workers, lambda: bool(signals.received))
         options = thresholds(evaluating, tau, gate_tau, say)
-        answers = answer(evaluating.model, task, list(texts), cells, options, trained.end_token)
+        answers = answer(evaluating.model, task, list(texts), cells, options, trained.end_token, evaluating.stop)
     if as_json:
         click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))
         return
@@ -562,6 +609,7 @@ def tasks(task: Any, length: int, count: int, seed: int, as_json: bool) -> None:
         table(["task", "symbols", "example"], [[f["name"], f["symbols"], f["example"]] for f in every])
         click.echo("\na sample is  input | answer $ ;  pntm tasks TASK prints some")
         return
+    memory.require(200 * length * count, f"{count:,} samples of length {length:,}", "--length or --count")
     rows = samples(task, length, count, seed)
     if as_json:
         click.echo(json.dumps({**facts(task), "samples": [{"input": x, "answer": y} for x, y in rows]}))

@@ -64,6 +64,11 @@ def register(name: str, loader: Callable[[], Backend]) -> None:
     _LOADED.pop(name, None)
 
 
+def names() -> tuple[str, ...]:
+    """Every known device, usable here or not."""
+    return tuple(_LOADERS)
+
+
 def load(name: str) -> Backend:
     """The backend of that name, or ``BackendUnavailable`` with the reason."""
     if name not in _LOADERS:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
-PARTIAL = ".partial"
+
+def beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside ``path``, sync, and put in place in one step; on any failure the old file stays."""
-    beside = path.with_name(f".{path.name}{PARTIAL}")
+    partial = beside(path)
     try:
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
             write_all(file, content)
             os.fsync(file)
         finally:
             os.close(file)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
+        os.replace(partial, path)
+    except BaseException as error:
+        partial.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)  # a write or a sync names no file
         raise
     sync_directory(path.parent)  # the rename itself
 
@@ -39,7 +44,7 @@ def sync_directory(path: Path) -> None:
         os.close(directory)
 
 
-def clear_partial(directory: Path) -> None:
-    """What a killed process left half written."""
-    for path in directory.glob(f".*{PARTIAL}"):
-        path.unlink(missing_ok=True)
+def clear_partial(paths: Iterable[Path]) -> None:
+    """What a killed process left half written beside these files."""
+    for path in paths:
+        beside(path).unlink(missing_ok=True)

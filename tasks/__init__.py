@@ -4,5 +4,5 @@ One file each; ``task`` says what a task is, ``batch`` makes samples to train on
 """
 
 from tasks.batch import Batch, batch
-from tasks.registry import TASKS, check_task, find, full_name
+from tasks.registry import TASKS, check_name, check_symbols, check_task, find, full_name
 from tasks.task import END, NOTHING, SEPARATOR, Task, TaskError

@@ -63,61 +63,112 @@ def from_file(path: Path, name: str) -> Task:
     try:
         sys.modules[spec.name] = module  # dataclasses look their own module up
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise TaskError(f"{path} does not run: {_where(error, path)}") from None
+    except (Exception, SystemExit) as error:
+        raise TaskError(f"{path} does not run: {where(error, path)}") from None
     found = getattr(module, name, None)
     if found is None:
         own = [k for k, v in vars(module).items() if isinstance(v, type) and v.__module__ == spec.name]
         raise TaskError(f"{path} has no {name!r}; it has {', '.join(own) or 'no classes'}")
     try:
         task = found() if isinstance(found, type) else found
-        if not getattr(task, "name", ""):
-            task.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+        if not isinstance(task, Task):
+            raise TaskError(f"it is a {type(task).__name__}; expected a subclass of tasks.Task")
+        task.name = task.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
         if task.name in TASKS:
             raise TaskError(f"it is called {task.name!r}, as one of the six: give it another name")
-        check_task(task)
         task.source = f"{path}:{name}"
+        checked = Checked(task, path)
+        check_task(checked)
     except TaskError as error:
         raise TaskError(f"{path}:{name}: {error}") from None
-    except Exception as error:
-        raise TaskError(f"{path}:{name}: {_where(error, path)}") from None
-    return task
+    except (Exception, SystemExit) as error:
+        raise TaskError(f"{path}:{name}: {where(error, path)}") from None
+    return checked
 
 
-def _where(error: Exception, path: Path) -> str:
+def where(error: BaseException, path: Path) -> str:
     """An exception in one line, with the line of the user's file that it came from."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     lines += [error.lineno] if isinstance(error, SyntaxError) else []
     message = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{f'line {lines[-1]}: ' if lines else ''}{type(error).__name__}: {message}"
+    at = f"line {lines[-1]}: " if lines and lines[-1] is not None else ""
+    return f"{at}{type(error).__name__}: {(message.splitlines() or [''])[0]}"
 
 
-def check_task(task: Any) -> None:
-    """Whether it is a task: its alphabet is one, and its samples are what ``solve`` says."""
-    if not isinstance(task, Task):
-        raise TaskError(f"it is a {type(task).__name__}; expected a subclass of tasks.Task")
-    for attribute in ("symbols", "inputs", "outputs"):
-        text = getattr(task, attribute)
-        if not isinstance(text, str) or not text or len(set(text)) != len(text):
-            raise TaskError(f"{attribute} is {text!r}; expected different characters")
-        if not text.isprintable() or set(text) & {SEPARATOR, END, " "}:
-            raise TaskError(f"{attribute} is {text!r}; expected printable characters other than | $ and space")
-        if set(text) - set(task.symbols):
-            raise TaskError(f"{attribute} is {text!r}; expected only characters of symbols, {task.symbols!r}")
-    for length in (1, 2, 5, 12):
-        x, y = task.sample(np.random.default_rng(length), length, 4)
-        for kind, array, allowed in (("inputs", x, task.inputs), ("answers", y, task.outputs)):
-            what = f"sample(rng, {length}, 4) gives {kind}"
-            if not isinstance(array, np.ndarray) or array.ndim != 2 or len(array) != 4 or array.dtype.kind not in "iu":
-                raise TaskError(f"{what} that are no integer array of 4 rows")
-            known = [task.symbols.index(symbol) for symbol in allowed] + [NOTHING] * (kind == "answers")
+class Checked(Task):
+    """A task of the user's own that is believed in nothing: what it answers is checked every time."""
+
+    def __init__(self, task: Task, path: Path) -> None:
+        self.task, self.path = task, path
+        self.name, self.symbols, self.source = task.name, task.symbols, task.source
+        self.inputs, self.outputs, self.example = task.inputs, task.outputs, task.example
+        self.__doc__ = type(task).__doc__
+
+    def ask(self, method: str, *args: Any) -> Any:
+        try:
+            return getattr(self.task, method)(*args)
+        except TaskError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise TaskError(f"{self.name}: {method} fails: {where(error, self.path)}") from None
+
+    def check(self, text: str) -> str:
+        return self.ask("check", text)
+
+    def solve(self, text: str) -> str:
+        answer = self.ask("solve", text)
+        if not isinstance(answer, str) or not answer or set(answer) - set(self.outputs):
+            raise TaskError(f"{self.name}: solve({text!r:.60}) is {answer!r:.60}; expected symbols of {self.outputs!r}")
+        return answer
+
+    def nearest_length(self, length: int) -> int:
+        return self.ask("nearest_length", length)
+
+    def sample(self, rng: np.random.Generator, length: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
+        x, y = self.ask("sample", rng, length, batch)
+        for kind, array, allowed in (("inputs", x, self.inputs), ("answers", y, self.outputs)):
+            what = f"{self.name}: sample(rng, {length}, {batch}) gives {kind}"
+            shaped = isinstance(array, np.ndarray) and array.ndim == 2 and len(array) == batch
+            if not shaped or array.dtype.kind not in "iu":
+                raise TaskError(f"{what} that are no integer array of {batch} rows")
+            known = [self.symbols.index(symbol) for symbol in allowed] + [NOTHING] * (kind == "answers")
             if not np.isin(array, known).all():
                 raise TaskError(f"{what} with other tokens than those of {allowed!r}")
-        if x.shape[1] != task.nearest_length(length):
-            raise TaskError(f"sample(rng, {length}, 4) gives inputs of length {x.shape[1]}; expected {length}")
+        if x.shape[1] != self.nearest_length(length):
+            raise TaskError(f"{self.name}: inputs for length {length} have length {x.shape[1]}")
+        if np.any(y[:, :1] == NOTHING) or not y.shape[1] or np.any(np.diff((y != NOTHING).astype(int)) > 0):
+            raise TaskError(f"{self.name}: an answer is empty or has a gap; expected symbols, then nothing")
+        return x, y
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+def check_name(name: Any) -> None:
+    """A task's name stands in directories, files and messages."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise TaskError(f"its name is {name!r:.60}; expected letters, digits and . _ - only")
+
+
+def check_symbols(symbols: Any, what: str = "symbols") -> None:
+    if not isinstance(symbols, str) or not symbols or len(set(symbols)) != len(symbols):
+        raise TaskError(f"{what} is {symbols!r:.60}; expected different characters")
+    if not symbols.isprintable() or set(symbols) & {SEPARATOR, END, " "}:
+        raise TaskError(f"{what} is {symbols!r:.60}; expected printable characters other than | $ and space")
+
+
+def check_task(task: Task) -> None:
+    """Whether it is a task: its alphabet is one, and its samples are what ``solve`` says."""
+    check_name(task.name)
+    for attribute in ("symbols", "inputs", "outputs"):
+        text = getattr(task, attribute)
+        check_symbols(text, attribute)
+        if set(text) - set(task.symbols):
+            raise TaskError(f"{attribute} is {text!r:.60}; expected only characters of symbols, {task.symbols!r:.60}")
+    for length in (1, 2, 5, 12):
+        x, y = task.sample(np.random.default_rng(length), length, 4)
         for row, answer in zip(x, y, strict=True):
             text, given = task.decode(row), task.decode(answer)
-            if not given or np.any(np.diff((answer != NOTHING).astype(int)) > 0):
-                raise TaskError(f"the answer to {text!r} is empty or has a gap; expected symbols, then nothing")
             if task.solve(task.check(text)) != given:
                 raise TaskError(f"sample answers {text!r} with {given!r}, solve with {task.solve(text)!r}")

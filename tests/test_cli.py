@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
+import click
+import pytest
 from click.testing import CliRunner
 
 import cli
 from pntm_np import selftest
 from tests import standin
 from tests.autodiff.table import ROWS
+from tests.pntm_np.training.small import command as small_command
+from tests.pntm_np.training.small import pntm_train
 
 
 def pntm(*args: str) -> subprocess.CompletedProcess:
@@ -108,3 +114,113 @@ def test_selftest_on_what_is_not_there():
     assert done.returncode == 5 and "--backend cuda" in done.stderr and done.stdout == ""
     done = pntm("selftest", "--backend", "tpu")
     assert done.returncode == 2 and "'tpu'" in done.stderr and "cpu, cuda" in done.stderr
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in cli.main.commands)], ids=" ".join)
+def test_help_fits_80_columns_and_tells_something(command: list[str]):
+    done = CliRunner().invoke(cli.main, [*command, "--help"], terminal_width=80)
+    assert done.exit_code == 0 and max(map(len, done.output.splitlines())) <= 80
+    assert done.output.startswith(f"Usage: {' '.join(['main', *command])}") and len(done.output.splitlines()) >= 6
+    for option in cli.main.commands[command[0]].params if command else []:
+        assert isinstance(option, click.Argument) or option.help, f"{option.name} has no help"
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    """A run of a second."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    assert pntm_train(out).returncode == 0
+    return out
+
+
+def test_solve_as_json_and_from_stdin(machine):
+    done = pntm("solve", str(machine), "aab", "b", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["text"] for row in rows] == ["aab", "b"] and [row["expected"] for row in rows] == ["011", "1"]
+    assert all(isinstance(row["right"], bool) and isinstance(row["ended"], bool) for row in rows)
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "solve", str(machine)], input=b"aab\r\nb\n\n", capture_output=True
+    )
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 2
+    for bad in (b"a\xff\n", "aé\n".encode("latin-1")):
+        done = subprocess.run([sys.executable, "-m", "cli", "solve", str(machine)], input=bad, capture_output=True)
+        assert done.returncode == 2 and b"Traceback" not in done.stderr and b"at place 2" in done.stderr
+
+
+def test_eval_as_json_and_as_a_picture(machine, tmp_path):
+    done = pntm("eval", str(machine), "--lengths", "1:9", "--samples", "3", "--plot", str(tmp_path / "p.png"), "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout, parse_constant=lambda c: 1 / 0)
+    keys = {"task", "model", "exact_match", "token_accuracy", "chance", "tau", "memory_size", "seed", "by_length"}
+    assert keys <= set(report) and report["tau"] == 0.01 and report["memory_size"] == 256
+    assert [set(row) >= {"length", "samples", "exact_match", "token_accuracy"} for row in report["by_length"]] == [
+        True
+    ] * 9
+    assert report["score_lengths"] == [5, 9] and (tmp_path / "p.png").stat().st_size > 1000
+    shown = pntm("eval", str(machine), "--lengths", "1:9", "--samples", "3", "--tau", "auto")
+    assert (
+        shown.returncode == 0 and "score: exact match" in shown.stdout and "chosen on lengths up to 4" in shown.stderr
+    )
+    assert pntm("eval", str(machine / "model.safetensors"), "--lengths", "2", "--samples", "1").returncode == 0
+
+
+@pytest.mark.parametrize("closed", ("<&-", ">&-", "2>&-", "2>/dev/full", ">/dev/full", "| true", "2>&1 | true"))
+def test_streams_that_lead_nowhere(closed: str, machine, tmp_path):
+    """No traceback; and as long as stdout is there, the work is done."""
+    errors = tmp_path / "errors"
+    for k, args in enumerate(
+        ("tasks parity --count 20000", f"eval {machine} --lengths 1:3 --samples 2", f"solve {machine} ab")
+    ):
+        redirect = "" if "2>" in closed else f"2>{errors}"
+        done = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m cli {args} {redirect} {closed}"], capture_output=True, text=True
+        )
+        seen = done.stderr + (errors.read_text() if errors.exists() else "")
+        assert "Traceback" not in seen, (k, seen)
+        if ">&-" not in closed and "|" not in closed and closed != ">/dev/full":
+            assert done.returncode == 0 and done.stdout, (k, seen)
+    out = tmp_path / "run"
+    command = " ".join(map(str, ["exec", *small_command(out)]))
+    done = subprocess.run(["bash", "-c", f"{command} {closed}"], capture_output=True, text=True)
+    assert (out / "result.json").exists(), "a run goes on, whoever reads"
+
+
+def test_ctrl_c_ends_an_evaluation_at_once(machine):
+    args = [
+        sys.executable,
+        "-m",
+        "cli",
+        "eval",
+        str(machine),
+        "--lengths",
+        "3000",
+        "--samples",
+        "256",
+        "--threads",
+        "2",
+    ]
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and time.monotonic() - began < 5 and "Traceback" not in errors
+
+
+def test_ctrl_c_before_anything_is_loaded():
+    for wait in (0.05, 0.15, 0.3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli", "tasks"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(wait)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        if "cli.py" in errors or process.returncode not in (0, 130, -signal.SIGINT):
+            # before cli.py is reached the interpreter itself may complain; after that nothing does
+            assert "cli.py" not in errors, errors
+
+
+def test_info_tells_threads_and_blas():
+    report = json.loads(pntm("info", "--json").stdout)
+    assert report["cores"] >= 1 and report["blas"] and report["free_memory"] > 0

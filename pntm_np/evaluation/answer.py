@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,13 @@ class Answer(NamedTuple):
 
 
 def answer(
-    model: Model, task: Task, texts: list[str], memory_size: int, options: Options, end_token: bool
+    model: Model,
+    task: Task,
+    texts: list[str],
+    memory_size: int,
+    options: Options,
+    end_token: bool,
+    stop: Callable[[], bool] = lambda: False,
 ) -> list[Answer]:
     """What the machine answers to each text; an answer is cut one token after the length of the right one."""
     found = []
@@ -49,9 +56,9 @@ def answer(
         limit = 4 * len(text) + 16 if expected is None else len(expected) + end_token
         prompt = np.append(task.encode(text), task.separator)
         end = task.end if end_token else None
-        tokens = decode(model, [prompt], np.array([limit]), end, memory_size, options)[0]
+        tokens = decode(model, [prompt], np.array([limit]), end, memory_size, options, stop)[0]
         tokens = tokens[tokens != NOTHING]
-        ended = not end_token or (len(tokens) > 0 and tokens[-1] == task.end)
+        ended = not end_token or bool(len(tokens) and tokens[-1] == task.end)
         given = task.decode(tokens[:-1] if end_token and ended else tokens)
         places = max(len(given), len(expected)) if expected is not None else 0
         if expected is not None and not ended:
@@ -86,7 +93,7 @@ def example(task: Task) -> str:
 
 def facts(task: Task) -> dict[str, Any]:
     """A task in words."""
-    rule = (type(task).__doc__ or "").strip().splitlines()
+    rule = (task.__doc__ or "").strip().splitlines()
     text = example(task)
     return {
         "name": task.name,

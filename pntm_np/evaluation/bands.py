@@ -37,8 +37,9 @@ def bands(found: Evaluation, max_length: int) -> list[Band]:
     ]
 
 
-def bars(values: dict[int, float], height: int = 4, width: int = 4) -> list[str]:
+def bars(values: dict[int, float], height: int = 4) -> list[str]:
     """A column for each length, as lines of text with the lengths below."""
+    width = max(4, len(str(max(values))) + 1)
     lines = []
     for level in reversed(range(height)):
         label = "1.0 " if level == height - 1 else "0.0 " if level == 0 else "    "

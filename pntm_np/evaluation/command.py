@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -18,8 +19,10 @@ EVERY = 5.0  # seconds between two plain lines of progress
 
 
 class Evaluating:
-    def __init__(self, trained: Trained, task: Task, device: str, workers: Workers) -> None:
-        self.trained, self.task, self.device, self.workers = trained, task, device, workers
+    def __init__(
+        self, trained: Trained, task: Task, device: str, workers: Workers, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.trained, self.task, self.workers, self.stop = trained, task, workers, stop
         self.model = trained.model.to(device)
 
     def run(self, lengths: tuple[int, int], samples: int, seed: int, cells: int, options: Options) -> Evaluation:
@@ -28,6 +31,7 @@ class Evaluating:
             return evaluate(
                 self.model, self.task, every, samples, seed, cells, options, self.workers, self.trained.end_token,
                 watch=lambda score: shown.advance(f"{score.length}: exact match {score.exact_match:.2f}"),
+                stop=self.stop,
             )  # fmt: skip
 
 
@@ -51,6 +55,7 @@ def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[s
             tau == "auto",
             gate_tau == "auto",
             lambda name, value, score: shown.advance(f"{name} {value:g}: exact match {score:.2f}"),
+            evaluating.stop,
         )
     say(f"chosen on lengths up to {trained.max_length}: tau {options.tau:g}, gate-tau {options.gate_tau:g}")
     return options
@@ -89,4 +94,5 @@ class Progress:
             self.bar.update(self.line, advance=1, description=text)
         elif time.perf_counter() - self.last >= EVERY:
             self.last = time.perf_counter()
-            print(f"{self.what} {self.done} of {self.total}  {text}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the progress
+                print(f"{self.what} {self.done} of {self.total}  {text}", file=sys.stderr, flush=True)

@@ -40,6 +40,7 @@ def choose_thresholds(
     choose_tau: bool = True,
     choose_gate_tau: bool = True,
     watch: Callable[[str, float, float], None] = lambda name, value, score: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Options:
     """``options`` with the thresholds chosen; ``watch`` sees the exact match of every candidate.
 
@@ -48,7 +49,9 @@ def choose_thresholds(
     lengths = spread(max_length, COUNT)
 
     def score(candidate: Options) -> float:
-        found = evaluate(model, task, lengths, SAMPLES, 0, memory_size, candidate, workers, end_token, THRESHOLDS)
+        found = evaluate(
+            model, task, lengths, SAMPLES, 0, memory_size, candidate, workers, end_token, THRESHOLDS, stop=stop
+        )
         return found.mean("exact_match")
 
     measured = model.architecture.measured

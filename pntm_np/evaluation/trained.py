@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pntm_np.checkpoint import Model, load
 from pntm_np.sealed import CheckpointError
-from tasks import TASKS, Task
+from tasks import TASKS, Task, TaskError, check_name, check_symbols
 
 LONGEST = 10**5  # inputs in training
 
@@ -35,6 +35,11 @@ def load_trained(path: Path) -> Trained:
     for name, kind in kinds.items():
         if type(training.get(name)) is not kind:
             raise CheckpointError(f"{file}: it does not say on what it was trained: no {name!r}")
+    try:
+        check_name(training["task"])
+        check_symbols(training["symbols"])
+    except TaskError as error:
+        raise CheckpointError(f"{file}: what it says of its task is not usable: {error}") from None
     if len(training["symbols"]) + 2 != model.vocabulary:
         raise CheckpointError(f"{file}: its symbols do not fit its vocabulary of {model.vocabulary}")
     if not 1 <= training["max_length"] <= LONGEST:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from autodiff import backend
 from pntm_np.evaluation.score import paper_cells
 from pntm_np.models import MODELS, Architecture, build
 from pntm_np.scans import FORMS
-from tasks import Task
+from tasks import Task, TaskError, check_name, check_symbols
 
 PRESETS: dict[str, dict[str, Any]] = {
     # everything as the paper
@@ -77,8 +77,12 @@ class Config:
         _require(self.preset in PRESETS, "preset", self.preset, f"one of {', '.join(PRESETS)}")
         for name in ("stop_when_solved", "end_token"):
             _require(type(getattr(self, name)) is bool, name, getattr(self, name), "true or false")
-        for name in ("task", "symbols", "backend"):
-            _require(isinstance(getattr(self, name), str), name, getattr(self, name), "a text")
+        _require(self.backend in backend.names(), "backend", self.backend, f"one of {', '.join(backend.names())}")
+        for name, check in (("task", check_name), ("symbols", check_symbols)):
+            try:
+                check(getattr(self, name))
+            except TaskError as error:
+                raise ConfigError(name, getattr(self, name), str(error)) from None
         _require(isinstance(self.sizes, dict), "sizes", self.sizes, "names and integers")
         lengths = self.lengths
         usable = isinstance(lengths, (tuple, list)) and len(lengths) == 2 and all(type(n) is int for n in lengths)
@@ -113,7 +117,7 @@ class Config:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and -1e300 < value < 1e300
 
 
 class ConfigError(ValueError):

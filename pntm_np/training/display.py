@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any, TextIO
 
-from pntm_np.evaluation.bands import bars
+from pntm_np.evaluation.bands import EIGHTHS, bars
 from pntm_np.evaluation.score import Evaluation, LengthScore
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
@@ -164,4 +165,13 @@ class LiveDisplay:
 
 def display(config: Config, title: str) -> LiveDisplay | PlainDisplay:
     stream = sys.stderr
-    return (LiveDisplay if stream.isatty() else PlainDisplay)(config, title, stream)
+    live = stream.isatty() and os.environ.get("TERM") not in (None, "", "dumb") and can_show(EIGHTHS, stream)
+    return (LiveDisplay if live else PlainDisplay)(config, title, stream)
+
+
+def can_show(text: str, stream: TextIO) -> bool:
+    try:
+        text.encode(stream.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

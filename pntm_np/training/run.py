@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from pntm_np.checkpoint import Model, save
+from pntm_np.evaluation.score import LengthScore
 from pntm_np.files import clear_partial, write_all, write_atomically
 from pntm_np.sealed import CheckpointError, Shapes, pack, unpack
 from pntm_np.training.config import Config
@@ -32,6 +33,7 @@ from pntm_np.training.flat import join, views
 from pntm_np.training.optimizer import Moments
 
 FORMAT = "pntm-state-1"
+FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "model.safetensors", "result.json")
 
 
 class RunError(ValueError):
@@ -57,6 +59,7 @@ class Progress:
         return cls(params, Moments(np.zeros_like(params), np.zeros_like(params)))
 
 
+REASONS = ("solved", "quiet", "steps")  # why training ended
 COUNTERS = ("step", "quiet", "solved", "evaluated", "metrics_bytes")
 
 
@@ -68,8 +71,12 @@ class Run:
         return self.directory / name
 
     @property
+    def files(self) -> list[Path]:
+        return [self.path(name) for name in FILES]
+
+    @property
     def exists(self) -> bool:
-        return any(self.path(name).exists() for name in ("config.json", "state.safetensors", "model.safetensors"))
+        return any(path.exists() for path in self.files)
 
     @property
     def complete(self) -> bool:
@@ -94,7 +101,7 @@ class Run:
                 pass  # no such locks on this system
             except BlockingIOError:
                 raise RunError(f"{self.directory}: another process is at work on this run") from None
-            clear_partial(self.directory)
+            clear_partial(self.files)
             yield
         finally:
             os.close(lock)
@@ -115,7 +122,17 @@ class Run:
         self._write_json("result.json", result)
 
     def read_result(self) -> dict[str, Any]:
-        return self._read_json("result.json")
+        result = self._read_json("result.json")
+        try:
+            rows = [LengthScore(**row) for row in result["by_length"]]
+            usable = bool(rows) and all(type(row.length) is int for row in rows) and result["stopped_by"] in REASONS
+            usable = usable and Config.from_json(result["config"]).task == result["task"]
+            usable = usable and all(key in result for key in ("step", "tau", "score", "score_lengths", "exact_match"))
+        except (KeyError, TypeError, ValueError):
+            usable = False
+        if not usable:
+            raise CheckpointError(f"{self.path('result.json')}: not the result of a run")
+        return result
 
     def _write_json(self, name: str, content: dict[str, Any]) -> None:
         write_atomically(self.path(name), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())

@@ -19,6 +19,7 @@ from pntm_np.evaluation.score import LengthScore, evaluate, evaluation_memory, r
 from pntm_np.evaluation.thresholds import TAU
 from pntm_np.models import Options
 from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.sealed import CheckpointError
 from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.learner import shard_cuts
 from pntm_np.training.loop import Diverged, Watcher, train
@@ -27,6 +28,7 @@ from pntm_np.workers import Workers
 from tasks import TASKS, Task
 
 EVALUATION_SEED = 0
+PARAMETER_COPIES = 14  # gradients, moments, and what is made of them, at the peak; measured
 MAY_CHANGE = ("steps", "checkpoint_every")  # on resuming: they change no number of a step
 
 
@@ -37,8 +39,9 @@ def require_fit(config: Config, task: Task, threads: int) -> None:
     steps = tokens_of(task, config.max_length)
     need = memory.training_need(architecture, max(sizes), steps, config.memory_size, config.form)
     what = f"a training step with batches of {config.batch_size:,} and inputs of up to {config.max_length:,} symbols"
-    lower = "--batch-size, --max-length or --memory-size"
-    memory.require(need * min(threads, len(sizes)), what, lower, config.backend)
+    lower = "--batch-size, --max-length, --memory-size or --size"
+    parameters = PARAMETER_COPIES * memory.BYTES * architecture.parameter_count()
+    memory.require(need * min(threads, len(sizes)) + parameters, what, lower, config.backend)
     cells = evaluation_memory(config.lengths[1])
     evaluation = (architecture, task, config.lengths, config.samples, cells, config.backend, threads)
     require_memory(*evaluation, lower="--lengths")
@@ -85,13 +88,18 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
     if run.path("state.safetensors").exists():
         kept, progress = run.load()
         done = progress.step
+        try:  # what may change was last written there
+            written = run.read_config()
+            kept = replace(kept, **{name: getattr(written, name) for name in MAY_CHANGE})
+        except (CheckpointError, OSError):
+            pass
     else:
         kept, done = run.read_config(), 0
     for name, value in given.items():
         if name not in MAY_CHANGE and value != getattr(kept, name):
-            raise ConfigError(
-                name, value, f"expected {getattr(kept, name)!r}, as the run in {run.directory} began, or no --resume"
-            )
+            before = getattr(kept, name)
+            before = ":".join(map(str, before)) if isinstance(before, tuple) else repr(before)
+            raise ConfigError(name, value, f"expected {before}, as the run in {run.directory} began, or no --resume")
     if given.get("steps", done) < done:
         raise ConfigError("steps", given["steps"], f"the run in {run.directory} has done {done:,} already")
     return replace(kept, **{name: given[name] for name in MAY_CHANGE if name in given})

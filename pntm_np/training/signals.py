@@ -19,6 +19,7 @@ class Signals:
         self.received = 0  # the first signal's number
 
     def __enter__(self) -> Signals:
+        self.received = 0
         self._before = {number: signal.signal(number, self._handle) for number in HANDLED}
         return self
 

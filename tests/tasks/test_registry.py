@@ -78,6 +78,73 @@ def test_no_such_file(tmp_path: Path):
         find(f"{tmp_path}/none.py:X")
 
 
+LATE = """
+    def sample(self, rng, length, batch):
+        x = rng.integers(0, 2, (batch, length))
+        if length < 20:
+            return x, 1 - x
+        return LATER
+"""
+
+
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        ("1 / 0", "line 15: ZeroDivisionError"),
+        ("x, None", "no integer array of 8 rows"),
+        ("x[:4], x[:4]", "no integer array of 8 rows"),
+        ("x * 1.0, x", "no integer array"),
+        ("x, x + 1", "other tokens than those of 'ab'"),
+        ("x, x - 1", "is empty or has a gap"),
+        ("x[:, :7], x", "have length 7"),
+        ("x, x[:, :0]", "is empty or has a gap"),
+        ("exit(0)", "SystemExit"),
+    ],
+)
+def test_a_task_that_goes_wrong_later(later: str, words: str, tmp_path: Path):
+    """What passes at first is checked every time."""
+    (tmp_path / "mine.py").write_text(OWN + LATE.replace("LATER", later))
+    task = find(f"{tmp_path}/mine.py:Shout")
+    task.sample(np.random.default_rng(0), 5, 8)
+    with pytest.raises(TaskError, match=re.escape(words)):
+        task.sample(np.random.default_rng(0), 30, 8)
+
+
+@pytest.mark.parametrize("answer", ("1 / 0", "None", "''", "'xyz'", "exit(0)"))
+def test_a_rule_that_goes_wrong_later(answer: str, tmp_path: Path):
+    changed = OWN.replace(
+        "        return self", f"        if len(text) > 20:\n            return {answer}\n        return self"
+    )
+    (tmp_path / "mine.py").write_text(changed)
+    task = find(f"{tmp_path}/mine.py:Shout")
+    assert task.solve("ab") == "ba"
+    with pytest.raises(TaskError, match="shout: solve"):
+        task.solve("ab" * 20)
+
+
+@pytest.mark.parametrize("name", ("a\\0b", "../x", "a b", "", "x" * 200, "parity-check", "a\\nb"))
+def test_names_that_a_task_cannot_have(name: str, tmp_path: Path):
+    (tmp_path / "mine.py").write_text(OWN.replace("    symbols", f'    name = "{name}"\n    symbols'))
+    if name == "":
+        assert find(f"{tmp_path}/mine.py:Shout").name == "shout"
+    else:
+        with pytest.raises(TaskError, match=r"its name is|one of the six"):
+            find(f"{tmp_path}/mine.py:Shout")
+
+
+def test_the_line_of_an_error_also_for_a_relative_path(tmp_path: Path, monkeypatch):
+    (tmp_path / "mine.py").write_text("x = 1\nraise ValueError('one\\ntwo')\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TaskError, match=r"line 2: ValueError: one$"):
+        find("mine.py:Shout")
+    (tmp_path / "mine.py").write_bytes(b"x = '\0'")
+    with pytest.raises(TaskError, match="does not run"):
+        find("mine.py:Shout")
+    (tmp_path / "mine.py").write_text("raise SystemExit(0)")
+    with pytest.raises(TaskError, match="SystemExit"):
+        find("mine.py:Shout")
+
+
 def test_samples_that_do_not_fit_their_own_rule():
     class Wrong(Task):
         name, symbols, inputs, outputs = "wrong", "ab", "ab", "ab"
@@ -91,27 +158,3 @@ def test_samples_that_do_not_fit_their_own_rule():
 
     with pytest.raises(TaskError, match=r"sample answers '.*' with"):
         check_task(Wrong())
-
-    class Short(Wrong):
-        def sample(self, rng, length, batch):
-            x = rng.integers(0, 2, (batch, 1))
-            return x, x
-
-    with pytest.raises(TaskError, match="inputs of length 1; expected 2"):
-        check_task(Short())
-
-    class Floats(Wrong):
-        def sample(self, rng, length, batch):
-            x = np.zeros((batch, length))
-            return x, x
-
-    with pytest.raises(TaskError, match="no integer array of 4 rows"):
-        check_task(Floats())
-
-    class Foreign(Wrong):
-        def sample(self, rng, length, batch):
-            x = np.full((batch, length), 2)
-            return x, x
-
-    with pytest.raises(TaskError, match="other tokens than those of 'ab'"):
-        check_task(Foreign())

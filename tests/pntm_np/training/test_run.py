@@ -15,7 +15,7 @@ import pytest
 import pntm_np as pn
 from pntm_np import files as pntm_files
 from pntm_np.randomness import PARAMETERS, generator
-from pntm_np.sealed import CheckpointError
+from pntm_np.sealed import CheckpointError, pack
 from pntm_np.training import Config, Run
 from pntm_np.training.run import Progress
 from tasks import TASKS
@@ -203,7 +203,7 @@ def check_loadable(run: Run) -> None:
     state = run.load()[1]
     assert state.step in (0, 1) and pn.load(run.path("model.safetensors")).training["step"] in (0, 1)
     run.cut_metrics(state.metrics_bytes)
-    pntm_files.clear_partial(run.directory)
+    pntm_files.clear_partial(run.files)
     assert not list(run.directory.glob(".*"))
 
 
@@ -292,3 +292,57 @@ def test_state_of_another_format(tmp_path):
     os.replace(run.path("model.safetensors"), run.path("state.safetensors"))
     with pytest.raises(CheckpointError, match="format is 'pntm-1'; expected 'pntm-state-1'"):
         run.load()
+
+
+def test_what_lies_in_the_directory_is_not_taken_for_ours(reference, tmp_path):
+    for name in SAME:
+        out = tmp_path / name
+        out.mkdir()
+        (out / name).write_bytes(reference[name])
+        (out / ".mine.partial").write_text("keep")
+        done = pntm_train(out)
+        assert done.returncode == 2 and "has a run already" in done.stderr
+        assert (out / name).read_bytes() == reference[name] and (out / ".mine.partial").exists()
+
+
+def test_more_steps_are_not_forgotten_when_killed(reference, tmp_path):
+    out = tmp_path / "run"
+    assert pntm_train(out).returncode == 0
+    process = started(out, "--resume", "--steps", "3000", "--checkpoint-every", "100000")
+    wait_for(out / "metrics.jsonl", len(reference["metrics.jsonl"]) + 10)
+    send(process, signal.SIGKILL)
+    process.communicate()
+    assert json.loads((out / "config.json").read_text())["steps"] == 3000
+    done = pntm_train(out, "--resume", "--steps", "40", "--checkpoint-every", "7")
+    assert done.returncode == 0 and json.loads((out / "result.json").read_text())["step"] == 40
+
+
+@pytest.mark.parametrize(
+    "change", ({"lr": 10**400}, {"backend": "tpu"}, {"task": "../x"}, {"symbols": "a\x1b"}, {"steps": "9"})
+)
+def test_a_hostile_state_that_is_well_sealed(change, tmp_path):
+    import subprocess
+    import sys
+
+    run, config, progress = saved_run(tmp_path / "run")
+
+    class Hostile:
+        def as_json(self):
+            return config.as_json() | change
+
+    counters = {name: 0 for name in ("step", "quiet", "solved", "evaluated", "metrics_bytes")}
+    arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
+    run.path("state.safetensors").write_bytes(pack(arrays, "pntm-state-1", {"config": Hostile().as_json(), **counters}))
+    args = [sys.executable, "-m", "cli", "train", "--resume", "--out", str(run.directory)]
+    done = subprocess.run(args, capture_output=True, text=True)
+    assert done.returncode == 4 and "Traceback" not in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("content", ("{}", '{"by_length": 3}', "[]", "{", '{"by_length": [], "stopped_by": "steps"}'))
+def test_a_result_that_is_none(content: str, reference, tmp_path):
+    out = tmp_path / "run"
+    assert pntm_train(out).returncode == 0
+    (out / "result.json").write_text(content)
+    for more in ((), ("--json",)):
+        done = pntm_train(out, "--resume", *more)
+        assert done.returncode == 4 and "result" in done.stderr and done.stdout == "" and "Traceback" not in done.stderr
