@@ -24,7 +24,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(partial, path)
     except BaseException as error:
         partial.unlink(missing_ok=True)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.errno:
             error.filename = error.filename or str(path)  # a write or a sync names no file
         raise
     sync_directory(path.parent)  # the rename itself
