@@ -50,7 +50,7 @@ clean:
 PYTHON_CHECK = import sys; sys.exit(sys.version_info < (3, 11) and "pntm needs Python 3.11 or newer, and \
 	$(PYTHON) is Python %d.%d. Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" % sys.version_info[:2])
 
-.venv/installed: EXTRAS = .[test]
+.venv/installed: EXTRAS = .[test,fast]
 .venv-cuda/installed: EXTRAS = .[test,cuda]
 .venv-bench/installed: EXTRAS = . autograd
 

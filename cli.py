@@ -29,7 +29,7 @@ from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.decode import Stopped
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
-from pntm_np.scans import FORMS
+from pntm_np.scans import FORMS, FormUnavailable
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
 from pntm_np.training.signals import Signals
 from pntm_np.workers import Workers, cores
@@ -73,7 +73,7 @@ class Commands(click.Group):
             fail(DIVERGED, f"training diverged: {error}; the update was not made, and what was saved before is good")
         except CheckpointError as error:
             fail(BAD_FILE, str(error))
-        except (autodiff.BackendUnavailable, memory.NotEnoughMemory) as error:
+        except (autodiff.BackendUnavailable, FormUnavailable, memory.NotEnoughMemory) as error:
             fail(NOT_AVAILABLE, str(error))
         except MemoryError as error:
             fail(NOT_AVAILABLE, f"out of memory: {error}")
@@ -365,7 +365,9 @@ def main() -> None:
 @click.option("--memory-size", type=MANY, help="Cells in training. [default: 2 x max-length + 16]")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of parameters and batches.")
 @click.option(
-    "--form", type=Named("form", list(FORMS)), help="Of the scans: sequential, paper or chunked. [default: chunked]"
+    "--form",
+    type=Named("form", list(FORMS)),
+    help="Of the scans: sequential, paper, chunked or fused. [default: chunked]",
 )
 @backend_option
 @threads_option

@@ -111,7 +111,9 @@ def scan_cases(rng: np.random.Generator) -> Iterator[Case]:
         ("memory", MEMORY, [q, 0.9 * w + 0.01, v, M]),
     )
     for name, forms, inputs in scans:
-        yield from (Case("scan", f"{name} {form}", function, inputs) for form, function in forms.items())
+        yield from (
+            Case("scan", f"{name} {form}", function, inputs) for form, function in forms.items() if form != "fused"
+        )
     yield Case("scan", "stabilise", lambda s: stabilise(s, tau=0.2), [shifts])
 
 

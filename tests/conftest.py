@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -11,6 +12,9 @@ from tests import standin, tally
 
 # These read the sources beside the real CuPy; make cuda-check has an environment with it.
 collect_ignore = [] if importlib.util.find_spec("cupy") else ["cuda_check"]
+
+hypothesis.settings.register_profile("pntm", deadline=None)  # a first call may compile; speed is not tested here
+hypothesis.settings.load_profile("pntm")
 
 DEVICES = ("cpu", standin.DEVICE.name)
 

@@ -7,10 +7,12 @@ Every function takes a start state and returns the final one, so a sequence can 
 differentiable in every input (``autodiff``), for any T, m, n and number of heads >= 1, and for an empty batch.
 
 Forms: ``sequential`` is the loop, and the definition. ``paper`` is the paper's log-space scan: approximate, with
-values > 0. ``chunked`` is exact and parallel inside chunks, and the default. ``head_scan`` runs all of a layer's heads
+values > 0. ``chunked`` is exact and parallel inside chunks, and the default. ``fused`` is the loop compiled by Numba,
+for the CPU, if that is installed. ``head_scan`` runs all of a layer's heads
 in time segments, so that without gradients its need for memory does not grow with T.
 """
 
+from pntm_np.scans.forms import FORMS, FormUnavailable
 from pntm_np.scans.heads import HeadState, head_scan, start_state
-from pntm_np.scans.scan import CONV_SHIFT, FORMS, GATED, MEMORY, conv_shift_scan, gated_scan, memory_scan
+from pntm_np.scans.scan import CONV_SHIFT, GATED, MEMORY, conv_shift_scan, gated_scan, memory_scan
 from pntm_np.scans.stabilise import stabilise

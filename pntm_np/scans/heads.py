@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from autodiff import Tensor, array_module, concatenate, expect
 from autodiff.backend import Array
-from pntm_np.scans.scan import FORMS, check_arrays, conv_shift_scan, memory_scan
+from pntm_np.scans.forms import check_form
+from pntm_np.scans.scan import check_arrays, conv_shift_scan, memory_scan
 
 SEGMENT = 256  # steps; as fast as longer ones
 
@@ -46,11 +47,18 @@ def head_scan(
     """Write, read, move the heads: read_shifts (B, T, R, 3), write_shifts (B, T, W, 3), values (B, T, W, n).
 
     Returns the reads (B, T, R, W, n) and the state after the last step. ``segment`` is the number of steps whose
-    addresses exist at a time: 256 by default, and all for the paper form, whose errors a restart would hide.
+    addresses exist at a time: 256 by default, and all for the paper form, whose errors a restart would hide. The fused
+    form has only those of one step, in one compiled pass.
     """
     length = _check(read_shifts, write_shifts, values, state)
-    if form not in FORMS:
-        raise ValueError(f"head_scan: form is {form!r}; expected one of {', '.join(FORMS)}")
+    check_form("head_scan", form, read_shifts, write_shifts, values, *state)
+    if form == "fused":
+        if segment is not None:
+            raise ValueError(f"head_scan: segment is {segment}, but form is 'fused', which has no segments")
+        from pntm_np.scans.heads_fused import heads_fused
+
+        reads, *state = heads_fused(read_shifts, write_shifts, values, *state)
+        return reads, HeadState(*state)
     if segment is None:
         segment = length if form == "paper" else SEGMENT
     segment = expect.integer("head_scan: segment", segment)

@@ -10,6 +10,7 @@ from autodiff.backend import Array
 from pntm_np.scans.conv_shift.chunked import conv_shift_chunked
 from pntm_np.scans.conv_shift.paper import conv_shift_paper
 from pntm_np.scans.conv_shift.sequential import conv_shift_sequential
+from pntm_np.scans.forms import FORMS, check_form
 from pntm_np.scans.gated.chunked import gated_chunked
 from pntm_np.scans.gated.paper import gated_paper
 from pntm_np.scans.gated.sequential import gated_sequential
@@ -17,10 +18,31 @@ from pntm_np.scans.memory.chunked import memory_chunked
 from pntm_np.scans.memory.paper import memory_paper
 from pntm_np.scans.memory.sequential import memory_sequential
 
-GATED = {"sequential": gated_sequential, "paper": gated_paper, "chunked": gated_chunked}
-CONV_SHIFT = {"sequential": conv_shift_sequential, "paper": conv_shift_paper, "chunked": conv_shift_chunked}
-MEMORY = {"sequential": memory_sequential, "paper": memory_paper, "chunked": memory_chunked}
-FORMS = tuple(GATED)
+
+# Numba takes half a second to load: only those wait who ask for it.
+def gated_fused(*arrays: Array) -> tuple[Array, Array]:
+    from pntm_np.scans.gated.fused import gated_fused
+
+    return gated_fused(*arrays)
+
+
+def conv_shift_fused(*arrays: Array) -> tuple[Array, Array]:
+    from pntm_np.scans.conv_shift.fused import conv_shift_fused
+
+    return conv_shift_fused(*arrays)
+
+
+def memory_fused(*arrays: Array) -> tuple[Array, Array]:
+    from pntm_np.scans.memory.fused import memory_fused
+
+    return memory_fused(*arrays)
+
+
+GATED = dict(zip(FORMS, (gated_sequential, gated_paper, gated_chunked, gated_fused), strict=True))
+CONV_SHIFT = dict(
+    zip(FORMS, (conv_shift_sequential, conv_shift_paper, conv_shift_chunked, conv_shift_fused), strict=True)
+)
+MEMORY = dict(zip(FORMS, (memory_sequential, memory_paper, memory_chunked, memory_fused), strict=True))
 
 
 def gated_scan(
@@ -92,8 +114,7 @@ def _expect(name: str, x: Any, holds: bool, expected: str) -> None:
 
 
 def _run(name: str, forms: dict[str, Callable], form: str, chunk: int | None, *arrays: Array) -> tuple[Array, Array]:
-    if form not in forms:
-        raise ValueError(f"{name}: form is {form!r}; expected one of {', '.join(forms)}")
+    check_form(name, form, *arrays)
     if chunk is None:
         return forms[form](*arrays)
     if form != "chunked":

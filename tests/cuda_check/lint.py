@@ -32,6 +32,10 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/evaluation/score.py",
     "pntm_np/models/initial.py",
     "pntm_np/models/summary.py",
+    "pntm_np/scans/conv_shift/fused.py",  # compiled, for the CPU alone
+    "pntm_np/scans/gated/fused.py",
+    "pntm_np/scans/heads_fused.py",
+    "pntm_np/scans/memory/fused.py",
     "pntm_np/sealed.py",
     "pntm_np/selftest.py",
     "pntm_np/training/learner.py",  # batches and masks, before they are moved

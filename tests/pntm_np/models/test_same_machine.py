@@ -235,7 +235,7 @@ BAD = {
     "upper case": (lambda: build("PNTM", 6), ["did you mean 'pntm'?"]),
     "no name": (lambda: build(None, 6), ["unknown model None"]),
     "no heads": (lambda: build("transformer-nope", 6, heads=0), ["heads is 0", "from 1"]),
-    "form": (lambda: Options(form="fft"), ["'fft'", "sequential, paper, chunked"]),
+    "form": (lambda: Options(form="fft"), ["'fft'", "sequential, paper, chunked, fused"]),
     "gate_tau": (lambda: Options(gate_tau=0.7), ["gate_tau is 0.7", "0 to 0.5"]),
     "tau": (lambda: Options(tau=-1), ["tau is -1"]),
     "heads": (lambda: build("pntm", 6, heads=3), ["heads = 3", "cell = 32"]),

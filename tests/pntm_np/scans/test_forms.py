@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autodiff as ad
+from pntm_np.scans.forms import compiled
 from pntm_np.scans.log_space import EPS
 from tests import standin, tally
 from tests.pntm_np.scans.cases import KINDS, LENGTHS, SCANS, Case, deviation, draw_cotangents, run
 
-EXACT = "sequential", "chunked"
+EXACT = ("sequential", "chunked", *(["fused"] if compiled() else []))
 FLOAT64 = 1e-10  # some thousand roundings of 1e-16 at the very most, and far below any mistake
 
 
@@ -41,9 +42,9 @@ def count(case: Case, form: str) -> None:
 def check_exact(case: Case, **static) -> None:
     expected = run(case.scan, "sequential", case.inputs())
     for form in EXACT:
-        found = run(case.scan, form, case.inputs(), **({} if form == "sequential" else static))
+        found = run(case.scan, form, case.inputs(), **(static if form == "chunked" else {}))
         assert max(map(deviation, found, expected)) <= FLOAT64, f"{form} {case}"
-        single = run(case.scan, form, case.inputs(np.float32), **({} if form == "sequential" else static))
+        single = run(case.scan, form, case.inputs(np.float32), **(static if form == "chunked" else {}))
         assert all(x.dtype == np.float32 for x in single)
         worst = max(map(deviation, single, expected))
         assert worst <= float32_bound(case.length), f"{form} in float32: {worst:.1e} {case}"

@@ -1,0 +1,30 @@
+"""Which forms there are, and which can be used where."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from autodiff import stop_gradient
+from autodiff.backend import on_host
+
+FORMS = ("sequential", "paper", "chunked", "fused")
+
+
+class FormUnavailable(RuntimeError):
+    """The form cannot be used here; the message says why."""
+
+
+def compiled() -> bool:
+    """Whether Numba is installed; it is not loaded for this."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def check_form(caller: str, form: str, *arrays: Any) -> None:
+    if form not in FORMS:
+        raise ValueError(f"{caller}: form is {form!r}; expected one of {', '.join(FORMS)}")
+    if form == "fused":
+        if not compiled():
+            raise FormUnavailable(f"{caller}: form 'fused' needs Numba; install it with: pip install 'pntm[fast]'")
+        if not all(on_host(stop_gradient(x)) for x in arrays):
+            raise FormUnavailable(f"{caller}: form 'fused' runs on the CPU; use 'chunked' for arrays on a device")

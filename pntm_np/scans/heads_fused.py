@@ -1,0 +1,87 @@
+"""All heads of a layer in one compiled pass: addresses and memory stay in cache, and exist for the step at hand alone.
+
+For the way back the state is kept every few steps, and the steps between are walked again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autodiff import differentiable
+from autodiff.backend import Array
+from pntm_np.scans.inner import (
+    heads_back,
+    kernel,
+    move_heads,
+    move_heads_back,
+    read_heads,
+    write_heads,
+    write_heads_beside,
+)
+from pntm_np.scans.memory.fused import kept_every
+
+
+@kernel
+def forward(s_r, s_w, v, q, w, M, reads, kept_q, kept_w, kept_M, every):
+    """q (B, R, m), w (B, W, m), M (B, W, n, m) become the final state."""
+    q_now, q_next, w_now, w_next = np.empty_like(q[0]), np.empty_like(q[0]), np.empty_like(w[0]), np.empty_like(w[0])
+    for b in range(len(v)):
+        q_now[:], w_now[:] = q[b], w[b]
+        for t in range(v.shape[1]):
+            if t % every == 0:
+                kept_q[b, t // every], kept_w[b, t // every], kept_M[b, t // every] = q_now, w_now, M[b]
+            write_heads(M[b], w_now, v[b, t])
+            read_heads(M[b], q_now, reads[b, t])
+            move_heads(q_now, s_r[b, t], q_next)
+            move_heads(w_now, s_w[b, t], w_next)
+            q_now, q_next, w_now, w_next = q_next, q_now, w_next, w_now
+        q[b], w[b] = q_now, w_now
+
+
+@kernel
+def backward(s_r, s_w, v, kept_q, kept_w, kept_M, every, g_reads, g_q, g_w, carried, d_r, d_w, d_v):
+    """g_q, g_w, carried: cotangents of the final state, which become those of the start."""
+    steps = v.shape[1]
+    q = np.empty((every + 1, *g_q.shape[1:]), g_q.dtype)
+    w = np.empty((every + 1, *g_w.shape[1:]), g_q.dtype)
+    M = np.empty((every + 1, *carried.shape[1:]), g_q.dtype)
+    q_back, w_back = np.empty_like(g_q[0]), np.empty_like(g_w[0])
+    for b in range(len(v)):
+        for c in range((steps - 1) // every, -1, -1):
+            first, last = c * every, min(c * every + every, steps)
+            q[0], w[0], M[0] = kept_q[b, c], kept_w[b, c], kept_M[b, c]
+            for t in range(first, last):
+                j = t - first
+                write_heads_beside(M[j], w[j], v[b, t], M[j + 1])
+                move_heads(q[j], s_r[b, t], q[j + 1])
+                move_heads(w[j], s_w[b, t], w[j + 1])
+            for t in range(last - 1, first - 1, -1):
+                j = t - first
+                move_heads_back(q[j], s_r[b, t], g_q[b], d_r[b, t], q_back)
+                move_heads_back(w[j], s_w[b, t], g_w[b], d_w[b, t], w_back)
+                heads_back(carried[b], M[j], M[j + 1], q[j], w[j], v[b, t], g_reads[b, t], q_back, w_back, d_v[b, t])
+                g_q[b], g_w[b] = q_back, w_back
+
+
+@differentiable
+def heads_fused(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array):
+    """Reads (B, T, R, W, n) and the final state; shapes as in ``head_scan``."""
+    dtype = np.result_type(s_r, s_w, v, q0, w0, M0)
+    s_r, s_w, v = (np.ascontiguousarray(x, dtype) for x in (s_r, s_w, v))
+    q, w, M = (np.array(x, dtype, order="C") for x in (q0, w0, M0.swapaxes(2, 3)))
+    batch, steps, readers, _ = s_r.shape
+    reads = np.empty((batch, steps, readers, *v.shape[2:]), dtype)
+    every = kept_every(M[:1])
+    kept = tuple(np.empty((batch, -(-steps // every), *x.shape[1:]), dtype) for x in (q, w, M))
+    if batch:
+        forward(s_r, s_w, v, q, w, M, reads, *kept, every)
+
+    def pullback(g):
+        g_reads = np.ascontiguousarray(g[0], dtype)
+        g_q, g_w, carried = (np.array(x, dtype, order="C") for x in (g[1], g[2], g[3].swapaxes(2, 3)))
+        d_r, d_w, d_v = np.empty_like(s_r), np.empty_like(s_w), np.empty_like(v)
+        if batch:
+            backward(s_r, s_w, v, *kept, every, g_reads, g_q, g_w, carried, d_r, d_w, d_v)
+        return d_r, d_w, d_v, g_q, g_w, carried.swapaxes(2, 3)
+
+    return (reads, q, w, M.swapaxes(2, 3)), pullback

@@ -1,0 +1,67 @@
+"""The loop, compiled: the memory stays in cache. The way back recomputes it from every few steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autodiff import differentiable
+from autodiff.backend import Array
+from pntm_np.scans.inner import heads_back, kernel, read_heads, write_heads, write_heads_beside
+
+CACHE = 1 << 18  # bytes of the memories that the way back recomputes at a time
+
+
+def kept_every(memory: Any) -> int:
+    """Steps between the states that are kept for the way back, for a memory of one sequence."""
+    return max(4, min(64, CACHE // max(1, memory.nbytes)))
+
+
+@kernel
+def forward(q, w, v, M, reads, kept, every):
+    """M (B, W, n, m) becomes the last memory."""
+    for b in range(len(q)):
+        for t in range(q.shape[1]):
+            if t % every == 0:
+                kept[b, t // every] = M[b]
+            write_heads(M[b], w[b, t], v[b, t])
+            read_heads(M[b], q[b, t], reads[b, t])
+
+
+@kernel
+def backward(q, w, v, kept, every, g_reads, carried, d_q, d_w, d_v):
+    steps = q.shape[1]
+    M = np.empty((every + 1, *carried.shape[1:]), carried.dtype)
+    for b in range(len(q)):
+        for c in range((steps - 1) // every, -1, -1):
+            first, last = c * every, min(c * every + every, steps)
+            M[0] = kept[b, c]
+            for t in range(first, last):
+                write_heads_beside(M[t - first], w[b, t], v[b, t], M[t - first + 1])
+            for t in range(last - 1, first - 1, -1):
+                before, after = M[t - first], M[t - first + 1]
+                heads_back(
+                    carried[b], before, after, q[b, t], w[b, t], v[b, t], g_reads[b, t], d_q[b, t], d_w[b, t], d_v[b, t]
+                )
+
+
+@differentiable
+def memory_fused(q: Array, w: Array, v: Array, M0: Array):
+    dtype = np.result_type(q, w, v, M0)
+    q, w, v = (np.ascontiguousarray(x, dtype) for x in (q, w, v))
+    M = np.array(M0.swapaxes(2, 3), dtype, order="C")
+    batch, steps, readers, _ = q.shape
+    reads = np.empty((batch, steps, readers, *v.shape[2:]), dtype)
+    every = kept_every(M[:1])
+    kept = np.empty((batch, -(-steps // every), *M.shape[1:]), dtype)
+    forward(q, w, v, M, reads, kept, every)
+
+    def pullback(g):
+        g_reads = np.ascontiguousarray(g[0], dtype)
+        carried = np.array(g[1].swapaxes(2, 3), dtype, order="C")
+        d_q, d_w, d_v = np.zeros_like(q), np.zeros_like(w), np.empty_like(v)
+        backward(q, w, v, kept, every, g_reads, carried, d_q, d_w, d_v)
+        return d_q, d_w, d_v, carried.swapaxes(2, 3)
+
+    return (reads, M.swapaxes(2, 3)), pullback

@@ -1,0 +1,99 @@
+"""The compiled pass over all heads against the loop, and what it says where it cannot run."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+from pntm_np.scans import FormUnavailable, HeadState, conv_shift_scan, forms, head_scan
+from tests.pntm_np.scans.cases import deviation, distribution
+
+needs_numba = pytest.mark.skipif(not forms.compiled(), reason="Numba is not installed")
+SHAPES = [  # B, T, R, W, n, m: awkward lengths, one and two cells, readers around the four that are read at once
+    (2, 1, 1, 1, 1, 1),
+    (2, 2, 1, 2, 3, 2),
+    (1, 3, 4, 4, 8, 3),
+    (2, 63, 3, 1, 2, 5),
+    (1, 65, 5, 2, 3, 17),
+    (3, 40, 4, 4, 8, 96),
+    (1, 300, 6, 1, 4, 31),
+    (1, 1000, 2, 2, 1, 7),
+    (0, 9, 2, 2, 2, 4),
+]
+
+
+def inputs(shape: tuple[int, ...], kind: str, dtype: type = np.float64) -> list[np.ndarray]:
+    batch, steps, readers, writers, width, cells = shape
+    rng = np.random.default_rng([steps, cells])
+    shifts = [distribution(rng, kind, (batch, steps, heads, 3)) for heads in (readers, writers)]
+    values = rng.standard_normal((batch, steps, writers, width))
+    starts = [distribution(rng, kind, (batch, heads, cells)) for heads in (readers, writers)]
+    memory = rng.standard_normal((batch, writers, cells, width))
+    return [x.astype(dtype) for x in (*shifts, values, *starts, memory)]
+
+
+def run(form: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    def function(*a):
+        reads, state = head_scan(*a[:3], HeadState(*a[3:]), form=form)
+        return (reads, *state)
+
+    values, pullback = ad.vjp(function, *arrays)
+    rng = np.random.default_rng(1)
+    return [*values, *pullback(tuple(rng.standard_normal(y.shape).astype(y.dtype) for y in values))]
+
+
+@needs_numba
+@pytest.mark.parametrize(("shape", "kind"), list(itertools.product(SHAPES, ("soft", "one-hot", "saturated", "mixed"))))
+def test_all_heads_are_the_loop(shape, kind: str):
+    expected, found = run("sequential", inputs(shape, kind)), run("fused", inputs(shape, kind))
+    # as for the single scans: some thousand roundings of 1e-16 at the very most
+    assert max(map(deviation, found, expected)) <= 1e-10
+    single = run("fused", inputs(shape, kind, np.float32))
+    assert all(x.dtype == np.float32 for x in single)
+    # (1 - w) of a memory with one cell is 0 or a rounding: what is below 1 is compared in absolute terms
+    worst = max(
+        np.abs(f - e).max(initial=0) / max(1, np.abs(e).max(initial=0)) for f, e in zip(single, expected, strict=True)
+    )
+    assert worst <= max(1e-5, 2 * shape[1] * 2.0**-24)
+
+
+@needs_numba
+def test_cut_anywhere_and_carry_on():
+    arrays = inputs((2, 37, 3, 2, 2, 6), "mixed")
+    whole, end = head_scan(*arrays[:3], HeadState(*arrays[3:]), form="fused")
+    for cut in (1, 4, 20, 36):
+        first, middle = head_scan(*(x[:, :cut] for x in arrays[:3]), HeadState(*arrays[3:]), form="fused")
+        second, last = head_scan(*(x[:, cut:] for x in arrays[:3]), middle, form="fused")
+        assert np.array_equal(np.concatenate([first, second], axis=1), whole)
+        assert all(np.array_equal(x, y) for x, y in zip(last, end, strict=True))
+
+
+@needs_numba
+def test_threads_side_by_side_give_the_bits_of_one():
+    arrays = inputs((2, 50, 4, 4, 8, 96), "soft", np.float32)
+    expected = [x.tobytes() for x in run("fused", arrays)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: run("fused", arrays), range(12)):
+            assert [x.tobytes() for x in found] == expected
+
+
+def test_where_it_cannot_run(monkeypatch):
+    arrays = [ad.to_device(x, "standin") for x in inputs((1, 3, 1, 1, 1, 4), "soft")]
+    words = "runs on the CPU; use 'chunked'" if forms.compiled() else "needs Numba"
+    with pytest.raises(FormUnavailable, match=words):
+        head_scan(*arrays[:3], HeadState(*arrays[3:]), form="fused")
+    monkeypatch.setattr(forms, "compiled", lambda: False)
+    shifts, _, _, address, _, _ = inputs((1, 3, 1, 1, 1, 4), "soft")
+    with pytest.raises(FormUnavailable, match=r"conv_shift_scan: form 'fused' needs Numba; .*pntm\[fast\]"):
+        conv_shift_scan(shifts, address, form="fused")
+
+
+@needs_numba
+def test_segments_are_for_the_other_forms():
+    arrays = inputs((1, 3, 1, 1, 1, 4), "soft")
+    with pytest.raises(ValueError, match="segment is 2, but form is 'fused'"):
+        head_scan(*arrays[:3], HeadState(*arrays[3:]), form="fused", segment=2)
