@@ -367,7 +367,7 @@ def main() -> None:
 @click.option(
     "--form",
     type=Named("form", list(FORMS)),
-    help="Of the scans: sequential, paper, chunked or fused. [default: chunked]",
+    help="Of the scans: sequential, paper, chunked or fused. [default: fused if Numba is there]",
 )
 @backend_option
 @threads_option

@@ -27,7 +27,7 @@ def training_need(architecture: Architecture, rows: int, steps: int, cells: int,
             if isinstance(mixer, MinGRU):
                 per_step += (13 + 7 * mixer.expansion) * d
             elif isinstance(mixer, PNTM):
-                addresses = 8 * mixer.cell if form == "paper" else 4 * mixer.heads
+                addresses = {"paper": 8 * mixer.cell, "fused": mixer.heads}.get(form, 4 * mixer.heads)
                 per_step += 25 * d + addresses * cells
             elif isinstance(mixer, Attention):
                 per_step += 20 * d + 2.7 * mixer.heads * steps

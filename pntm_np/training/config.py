@@ -8,7 +8,7 @@ from typing import Any
 from autodiff import backend
 from pntm_np.evaluation.score import paper_cells
 from pntm_np.models import MODELS, Architecture, build
-from pntm_np.scans import FORMS
+from pntm_np.scans import FORMS, default_form
 from tasks import Task, TaskError, check_name, check_symbols
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -59,6 +59,7 @@ class Config:
         chosen.setdefault("max_length", 40)
         chosen.setdefault("memory_size", paper_cells(chosen["max_length"]))
         chosen.setdefault("lengths", (1, 3 * chosen["max_length"]))
+        chosen.setdefault("form", default_form(chosen.get("backend", "cpu")))
         if "sharpen" not in given and chosen.get("model", "pntm") != "pntm":
             chosen.pop("sharpen", None)  # only P-NTM has shifts to sharpen
         return cls(task.name, task.symbols, preset=preset, **chosen)

@@ -12,6 +12,7 @@ from pntm_np.evaluation.score import Evaluation, LengthScore
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
 
+PREPARING = "preparing; the first time kernels are compiled, for some seconds"
 EVERY = 5.0  # seconds between two plain lines
 SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
 
@@ -73,9 +74,11 @@ class PlainDisplay:
         except OSError:  # nobody reads any more: the run is worth more than its lines
             self._say = lambda line: None  # type: ignore[method-assign]
 
+    def preparing(self) -> None:
+        self._say(f"{self.title}\n{PREPARING}")
+
     def began(self, step: int) -> None:
         self.meter.began(step)
-        self._say(self.title)
         if step:
             self._say(f"resumed at step {step:,}")
 
@@ -144,8 +147,12 @@ class LiveDisplay:
             lines.append(Text(self.note))
         return Group(*lines)
 
+    def preparing(self) -> None:
+        self.note = PREPARING
+
     def began(self, step: int) -> None:
         self.meter.began(step)
+        self.note = ""
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)

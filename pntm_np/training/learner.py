@@ -95,6 +95,12 @@ class Learner:
         self.gradient = gradient
         return Report(*(float(x) for x in ad.to_host(xp.stack([loss, norm.astype(loss.dtype), value]))))
 
+    def prepare(self) -> None:
+        """Whatever a first step needs once: compiled kernels are loaded, or compiled and kept for next time."""
+        tokens = np.zeros((1, 2), np.int64)
+        moved = (ad.to_device(x, self.config.backend) for x in (tokens, tokens, tokens == 0))
+        ad.value_and_grad(objective, has_aux=True)(self.params, self.architecture, self.config, Batch(*moved), 2, 1.0)
+
     def not_finite(self) -> str:
         """The last parameter whose gradient is not finite, or none: from there it spreads to those before it."""
         gradients = views(ad.to_host(self.gradient), self.shapes)

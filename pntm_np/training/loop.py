@@ -43,6 +43,7 @@ class Diverged(ArithmeticError):
 class Watcher(Protocol):
     """Who looks on; a display."""
 
+    def preparing(self) -> None: ...
     def began(self, step: int) -> None: ...
     def stepped(self, step: int, tokens: int, report: Report) -> None: ...
     def judging(self, score: LengthScore) -> None: ...
@@ -64,6 +65,8 @@ def train(
     The reason of the end: steps, solved, quiet (the paper's early stop), or signal.
     """
     learner = Learner(config, progress.params, progress.moments, workers)
+    learner.prepare()
+    watcher.began(progress.step)
     saved = progress.step
 
     def row(content: dict[str, Any]) -> None:

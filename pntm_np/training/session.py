@@ -135,7 +135,7 @@ def conduct(
         progress = open_run(run, config, resume)
         if run.complete:
             return run.read_result()
-        watcher.began(progress.step)
+        watcher.preparing()
         began, first = time.perf_counter(), progress.step
         versions = {"python": platform.python_version(), "numpy": np.__version__}
         run.append("timing.jsonl", {"from_step": first, "threads": threads, "started": time.time(), **versions})

@@ -11,6 +11,8 @@ from pathlib import Path
 
 SMALL = [
     "parity-check",
+    "--form",
+    "chunked",  # loads at once
     "--steps",
     "30",
     "--batch-size",

@@ -153,7 +153,8 @@ def test_a_gradient_whose_square_is_not_finite_is_not_applied(monkeypatch):
 def test_on_a_device_a_step_is_the_same_and_synchronises_once(name: str):
     sizes = SMALL if name == "pntm" else {}
     host, device = (
-        config(model=name, sizes=sizes, sharpen=0.01 if name == "pntm" else 0.0, backend=b) for b in ("cpu", "standin")
+        config(model=name, form="chunked", sizes=sizes, sharpen=0.01 if name == "pntm" else 0.0, backend=b)
+        for b in ("cpu", "standin")
     )
     with Workers(1) as workers:
         on_host, on_device = learner(host, workers), learner(device, workers)
