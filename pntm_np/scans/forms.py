@@ -29,7 +29,12 @@ def check_form(caller: str, form: str, *arrays: Any) -> None:
     if form not in FORMS:
         raise ValueError(f"{caller}: form is {form!r}; expected one of {', '.join(FORMS)}")
     if form == "fused":
-        if not compiled():
-            raise FormUnavailable(f"{caller}: form 'fused' needs Numba; install it with: pip install 'pntm[fast]'")
-        if not all(on_host(stop_gradient(x)) for x in arrays):
-            raise FormUnavailable(f"{caller}: form 'fused' runs on the CPU; use 'chunked' for arrays on a device")
+        require_fused(caller, all(on_host(stop_gradient(x)) for x in arrays))
+
+
+def require_fused(caller: str, on_cpu: bool) -> None:
+    """Whether the fused form can run, known before anything is made."""
+    if not compiled():
+        raise FormUnavailable(f"{caller}: form 'fused' needs Numba; install it with: pip install 'pntm[fast]'")
+    if not on_cpu:
+        raise FormUnavailable(f"{caller}: form 'fused' runs on the CPU; use 'chunked' for arrays on a device")

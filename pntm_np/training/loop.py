@@ -65,7 +65,6 @@ def train(
     The reason of the end: steps, solved, quiet (the paper's early stop), or signal.
     """
     learner = Learner(config, progress.params, progress.moments, workers)
-    learner.prepare()
     watcher.began(progress.step)
     saved = progress.step
 

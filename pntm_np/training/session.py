@@ -19,9 +19,10 @@ from pntm_np.evaluation.score import LengthScore, evaluate, evaluation_memory, r
 from pntm_np.evaluation.thresholds import TAU
 from pntm_np.models import Options
 from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.scans.forms import require_fused
 from pntm_np.sealed import CheckpointError
 from pntm_np.training.config import Config, ConfigError
-from pntm_np.training.learner import shard_cuts
+from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.loop import Diverged, Watcher, train
 from pntm_np.training.run import Progress, Run, RunError
 from pntm_np.workers import Workers
@@ -33,7 +34,9 @@ MAY_CHANGE = ("steps", "checkpoint_every")  # on resuming: they change no number
 
 
 def require_fit(config: Config, task: Task, threads: int) -> None:
-    """Refuse a run that cannot fit into memory, before anything is made."""
+    """Refuse a run whose form cannot run here, or that cannot fit into memory, before anything is made."""
+    if config.form == "fused":
+        require_fused("--form", config.backend == "cpu")
     architecture = config.architecture()
     sizes = [b - a for a, b in itertools.pairwise(shard_cuts(config.batch_size, config.backend))]
     steps = tokens_of(task, config.max_length)
@@ -136,6 +139,7 @@ def conduct(
         if run.complete:
             return run.read_result()
         watcher.preparing()
+        Learner(config, progress.params, progress.moments, workers).prepare()  # compiling is not training
         began, first = time.perf_counter(), progress.step
         versions = {"python": platform.python_version(), "numpy": np.__version__}
         run.append("timing.jsonl", {"from_step": first, "threads": threads, "started": time.time(), **versions})

@@ -7,8 +7,10 @@ import itertools
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import autodiff as ad
+import cli
 from pntm_np.scans import FormUnavailable, HeadState, conv_shift_scan, forms, head_scan
 from tests.pntm_np.scans.cases import deviation, distribution
 
@@ -90,6 +92,12 @@ def test_where_it_cannot_run(monkeypatch):
     shifts, _, _, address, _, _ = inputs((1, 3, 1, 1, 1, 4), "soft")
     with pytest.raises(FormUnavailable, match=r"conv_shift_scan: form 'fused' needs Numba; .*pntm\[fast\]"):
         conv_shift_scan(shifts, address, form="fused")
+
+
+def test_training_is_refused_before_anything_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(forms, "compiled", lambda: False)
+    done = CliRunner().invoke(cli.main, ["train", "parity", "--form", "fused", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 5 and "needs Numba" in done.output and not (tmp_path / "run").exists()
 
 
 @needs_numba
