@@ -9,15 +9,8 @@ import numpy as np
 
 from autodiff import differentiable
 from autodiff.backend import Array
-from pntm_np.scans.inner import (
-    heads_back,
-    kernel,
-    move_heads,
-    move_heads_back,
-    read_heads,
-    write_heads,
-    write_heads_beside,
-)
+from autodiff.kernel import kernel
+from pntm_np.scans.inner import move_heads, move_heads_back, reads_back, write_and_read_heads, write_heads, writes_back
 from pntm_np.scans.memory.fused import kept_every
 
 
@@ -30,8 +23,7 @@ def forward(s_r, s_w, v, q, w, M, reads, kept_q, kept_w, kept_M, every):
         for t in range(v.shape[1]):
             if t % every == 0:
                 kept_q[b, t // every], kept_w[b, t // every], kept_M[b, t // every] = q_now, w_now, M[b]
-            write_heads(M[b], w_now, v[b, t])
-            read_heads(M[b], q_now, reads[b, t])
+            write_and_read_heads(M[b], w_now, v[b, t], q_now, reads[b, t])
             move_heads(q_now, s_r[b, t], q_next)
             move_heads(w_now, s_w[b, t], w_next)
             q_now, q_next, w_now, w_next = q_next, q_now, w_next, w_now
@@ -52,14 +44,15 @@ def backward(s_r, s_w, v, kept_q, kept_w, kept_M, every, g_reads, g_q, g_w, carr
             q[0], w[0], M[0] = kept_q[b, c], kept_w[b, c], kept_M[b, c]
             for t in range(first, last):
                 j = t - first
-                write_heads_beside(M[j], w[j], v[b, t], M[j + 1])
+                write_heads(M, j, w[j], v[b, t])
                 move_heads(q[j], s_r[b, t], q[j + 1])
                 move_heads(w[j], s_w[b, t], w[j + 1])
             for t in range(last - 1, first - 1, -1):
                 j = t - first
                 move_heads_back(q[j], s_r[b, t], g_q[b], d_r[b, t], q_back)
                 move_heads_back(w[j], s_w[b, t], g_w[b], d_w[b, t], w_back)
-                heads_back(carried[b], M[j], M[j + 1], q[j], w[j], v[b, t], g_reads[b, t], q_back, w_back, d_v[b, t])
+                reads_back(M, j + 1, g_reads[b, t], q_back)
+                writes_back(carried[b], M, j, q[j], w[j], v[b, t], g_reads[b, t], w_back, d_v[b, t])
                 g_q[b], g_w[b] = q_back, w_back
 
 

@@ -1,155 +1,184 @@
 """The innermost loops of the fused forms, compiled by Numba. Each runs along the cells, so that it becomes vector code.
 
-Sums may be reordered (``reassoc``), the same way every time; nothing is assumed about zeros, infinities or NaN.
-Kernels are serial and release the interpreter's lock: threads call them side by side, one for each shard.
+Whole arrays and indices go in, never ``M[h, k]``: a view counts its references, and that costs as much as its loop.
+Numbers are taken from the arrays: ``1 - w`` with a literal 1 would be computed in double precision.
 """
 
 from __future__ import annotations
 
-from numba import njit
-
-kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+from autodiff.kernel import inlined, kernel
 
 
-# one head's address
-@kernel
-def move(a, left, stay, right, out):
-    """a_t[i] = left a[i+1] + stay a[i] + right a[i-1], cyclic."""
-    m = len(a)
-    out[0] = left * a[1 % m] + stay * a[0] + right * a[m - 1]
-    for i in range(1, m - 1):
-        out[i] = left * a[i + 1] + stay * a[i] + right * a[i - 1]
-    if m > 1:
-        out[m - 1] = left * a[0] + stay * a[m - 1] + right * a[m - 2]
-
-
+# the addresses of all heads
 @kernel
 def move_heads(a, s, out):
+    """a_t[i] = left a[i+1] + stay a[i] + right a[i-1], cyclic."""
     for h in range(len(a)):
-        move(a[h], s[h, 0], s[h, 1], s[h, 2], out[h])
+        move(a, h, s[h, 0], s[h, 1], s[h, 2], out)
 
 
 @kernel
 def move_heads_back(a, s, g, d_s, out):
-    """Back through a move of every head: a step back is a step with left and right exchanged."""
-    m = a.shape[1]
-    for h in range(len(a)):
-        a_h, g_h = a[h], g[h]
-        left, stay, right = g_h[m - 1] * a_h[0], g_h[m - 1] * a_h[m - 1], g_h[0] * a_h[m - 1]
+    """Back through a move: a step back is a step with left and right exchanged."""
+    heads, m = a.shape
+    for h in range(heads):
+        left, stay, right = g[h, m - 1] * a[h, 0], g[h, m - 1] * a[h, m - 1], g[h, 0] * a[h, m - 1]
         for i in range(m - 1):  # ds[j] = sum_i g[i] a[i - j]
-            left += g_h[i] * a_h[i + 1]
-            stay += g_h[i] * a_h[i]
-            right += g_h[i + 1] * a_h[i]
+            left += g[h, i] * a[h, i + 1]
+            stay += g[h, i] * a[h, i]
+            right += g[h, i + 1] * a[h, i]
         d_s[h, 0], d_s[h, 1], d_s[h, 2] = left, stay, right
-        move(g_h, s[h, 2], s[h, 1], s[h, 0], out[h])
+        move(g, h, s[h, 2], s[h, 1], s[h, 0], out)
 
 
-# one number of every cell: a row of the memory, which lies as (W, n, m)
+@inlined
+def move(a, h, left, stay, right, out):
+    m = a.shape[1]
+    out[h, 0] = left * a[h, 1 % m] + stay * a[h, 0] + right * a[h, m - 1]
+    for i in range(1, m - 1):
+        out[h, i] = left * a[h, i + 1] + stay * a[h, i] + right * a[h, i - 1]
+    if m > 1:
+        out[h, m - 1] = left * a[h, 0] + stay * a[h, m - 1] + right * a[h, m - 2]
+
+
+# the memory, which lies as (W, n, m): a row is one number of every cell
 @kernel
-def write(row, w, v):
-    """M = (1 - w) M + w v in place; exact for w = 0 and w = 1."""
-    for i in range(len(row)):
-        row[i] = (1 - w[i]) * row[i] + w[i] * v
-
-
-@kernel
-def write_beside(row, w, v, after):
-    """The same into another row. With after = row the vector code would not be used."""
-    for i in range(len(row)):
-        after[i] = (1 - w[i]) * row[i] + w[i] * v
-
-
-@kernel
-def read(row, q):
-    found = q[0] * row[0]
-    for i in range(1, len(row)):
-        found += q[i] * row[i]
-    return found
-
-
-@kernel
-def read_four(row, q, first):
-    """Four readers at once: each cell is loaded once."""
-    q0, q1, q2, q3 = q[first], q[first + 1], q[first + 2], q[first + 3]
-    x = row[0]
-    r0, r1, r2, r3 = q0[0] * x, q1[0] * x, q2[0] * x, q3[0] * x
-    for i in range(1, len(row)):
-        x = row[i]
-        r0 += q0[i] * x
-        r1 += q1[i] * x
-        r2 += q2[i] * x
-        r3 += q3[i] * x
-    return r0, r1, r2, r3
-
-
-@kernel
-def add_four(y, g0, x0, g1, x1, g2, x2, g3, x3):
-    for i in range(len(y)):
-        y[i] += g0 * x0[i] + g1 * x1[i] + g2 * x2[i] + g3 * x3[i]
-
-
-@kernel
-def add_rows(y, g, x):
-    """y += sum_j g[j] x[j], four rows of x at a time."""
-    count, j = len(g), 0
-    while j + 4 <= count:
-        add_four(y, g[j], x[j], g[j + 1], x[j + 1], g[j + 2], x[j + 2], g[j + 3], x[j + 3])
-        j += 4
-    while j < count:
-        x_j = x[j]
-        for i in range(len(y)):
-            y[i] += g[j] * x_j[i]
-        j += 1
-
-
-@kernel
-def write_back(carried, before, w, v, g_w):
-    """Back through a write: the cotangent of v; g_w gains that of w; carried becomes that of the memory before."""
-    g_v = w[0] * carried[0]
-    for i in range(1, len(w)):
-        g_v += w[i] * carried[i]
-    for i in range(len(w)):
-        g_w[i] += carried[i] * (v - before[i])
-        carried[i] = (1 - w[i]) * carried[i]
-    return g_v
-
-
-# one step of all heads
-@kernel
-def write_heads(M, w, v):
-    for h in range(len(M)):
-        for k in range(M.shape[1]):
-            write(M[h, k], w[h], v[h, k])
-
-
-@kernel
-def write_heads_beside(M, w, v, after):
-    for h in range(len(M)):
-        for k in range(M.shape[1]):
-            write_beside(M[h, k], w[h], v[h, k], after[h, k])
-
-
-@kernel
-def read_heads(M, q, reads):
-    """reads (R, W, n)"""
+def write_and_read_heads(M, w, v, q, reads):
+    """M = (1 - w) M + w v in place, exact for w = 0 and w = 1; then reads (R, W, n) = q M."""
     readers = len(q)
     for h in range(len(M)):
         for k in range(M.shape[1]):
-            row, r = M[h, k], 0
-            while r + 4 <= readers:
-                reads[r, h, k], reads[r + 1, h, k], reads[r + 2, h, k], reads[r + 3, h, k] = read_four(row, q, r)
-                r += 4
+            if readers >= 4:
+                write_and_read_four(M, h, k, w, v[h, k], q, reads)
+                r = 4
+            else:
+                write_and_read(M, h, k, w, v[h, k], q, reads)
+                r = 1
             while r < readers:
-                reads[r, h, k] = read(row, q[r])
+                read(M, h, k, q, r, reads)
                 r += 1
 
 
+@inlined
+def write_and_read_four(M, h, k, w, v, q, reads):
+    """The first four readers look at a number while it is at hand."""
+    one, r0 = M.dtype.type(1), M.dtype.type(0)
+    r1, r2, r3 = r0, r0, r0
+    for i in range(M.shape[2]):
+        x = (one - w[h, i]) * M[h, k, i] + w[h, i] * v
+        M[h, k, i] = x
+        r0 += q[0, i] * x
+        r1 += q[1, i] * x
+        r2 += q[2, i] * x
+        r3 += q[3, i] * x
+    reads[0, h, k], reads[1, h, k], reads[2, h, k], reads[3, h, k] = r0, r1, r2, r3
+
+
+@inlined
+def write_and_read(M, h, k, w, v, q, reads):
+    one, found = M.dtype.type(1), M.dtype.type(0)
+    for i in range(M.shape[2]):
+        x = (one - w[h, i]) * M[h, k, i] + w[h, i] * v
+        M[h, k, i] = x
+        found += q[0, i] * x
+    reads[0, h, k] = found
+
+
+@inlined
+def read(M, h, k, q, r, reads):
+    found = M.dtype.type(0)
+    for i in range(M.shape[2]):
+        found += q[r, i] * M[h, k, i]
+    reads[r, h, k] = found
+
+
 @kernel
-def heads_back(carried, before, after, q, w, v, g_reads, g_q, g_w, d_v):
-    """Back through the reads, then through the writes; g_q and g_w gain what comes from here."""
-    for h in range(len(before)):
-        for r in range(len(q)):
-            add_rows(g_q[r], g_reads[r, h], after[h])
-        for k in range(before.shape[1]):
-            add_rows(carried[h, k], g_reads[:, h, k], q)
-            d_v[h, k] = write_back(carried[h, k], before[h, k], w[h], v[h, k], g_w[h])
+def write_heads(M, j, w, v):
+    """The memory after step j, beside the one before it: M[j + 1] from M[j]."""
+    one = M.dtype.type(1)
+    for h in range(M.shape[1]):
+        for k in range(M.shape[2]):
+            for i in range(M.shape[3]):
+                M[j + 1, h, k, i] = (one - w[h, i]) * M[j, h, k, i] + w[h, i] * v[h, k]
+
+
+@kernel
+def reads_back(M, j, g, g_q):
+    """What the read addresses gain from the reads of M[j]: g_q = sum over rows of g M."""
+    _, writers, width, _ = M.shape
+    readers = len(g_q)
+    whole_r, whole_k = readers - readers % 2, width - width % 4
+    for h in range(writers):
+        for r in range(0, whole_r, 2):
+            for k in range(0, whole_k, 4):
+                readers_back_2x4(M, j, h, k, g, r, g_q)
+            for k in range(whole_k, width):
+                reader_back(M, j, h, k, g, r, g_q)
+                reader_back(M, j, h, k, g, r + 1, g_q)
+        for r in range(whole_r, readers):
+            for k in range(width):
+                reader_back(M, j, h, k, g, r, g_q)
+
+
+@kernel
+def writes_back(carried, M, j, q, w, v, g, g_w, d_v):
+    """Carried, the cotangent of M[j + 1], gains that of its reads and becomes that of M[j]; g_w gains that of w."""
+    writers, width, _ = carried.shape
+    readers = len(q)
+    for h in range(writers):
+        for k in range(width):
+            if readers >= 4:
+                for r in range(4, readers):
+                    memory_back(carried, h, k, g, r, q)
+                d_v[h, k] = write_back_four(carried, M, j, h, k, w, v[h, k], g, q, g_w)
+            else:
+                for r in range(readers):
+                    memory_back(carried, h, k, g, r, q)
+                d_v[h, k] = write_back(carried, M, j, h, k, w, v[h, k], g_w)
+
+
+@inlined
+def readers_back_2x4(M, j, h, k, g, r, g_q):
+    """Two readers and four rows: each number that is loaded is used twice or four times."""
+    a0, a1, a2, a3 = g[r, h, k], g[r, h, k + 1], g[r, h, k + 2], g[r, h, k + 3]
+    b0, b1, b2, b3 = g[r + 1, h, k], g[r + 1, h, k + 1], g[r + 1, h, k + 2], g[r + 1, h, k + 3]
+    for i in range(M.shape[3]):
+        x0, x1, x2, x3 = M[j, h, k, i], M[j, h, k + 1, i], M[j, h, k + 2, i], M[j, h, k + 3, i]
+        g_q[r, i] += a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
+        g_q[r + 1, i] += b0 * x0 + b1 * x1 + b2 * x2 + b3 * x3
+
+
+@inlined
+def reader_back(M, j, h, k, g, r, g_q):
+    for i in range(M.shape[3]):
+        g_q[r, i] += g[r, h, k] * M[j, h, k, i]
+
+
+@inlined
+def memory_back(carried, h, k, g, r, q):
+    for i in range(q.shape[1]):
+        carried[h, k, i] += g[r, h, k] * q[r, i]
+
+
+@inlined
+def write_back_four(carried, M, j, h, k, w, v, g, q, g_w):
+    """Back through the first four readers and the write; the cotangent of v is returned."""
+    g0, g1, g2, g3 = g[0, h, k], g[1, h, k], g[2, h, k], g[3, h, k]
+    g_v = carried.dtype.type(0)
+    for i in range(q.shape[1]):
+        c = carried[h, k, i] + g0 * q[0, i] + g1 * q[1, i] + g2 * q[2, i] + g3 * q[3, i]
+        g_v += w[h, i] * c
+        g_w[h, i] += c * (v - M[j, h, k, i])
+        carried[h, k, i] = c - w[h, i] * c
+    return g_v
+
+
+@inlined
+def write_back(carried, M, j, h, k, w, v, g_w):
+    g_v = carried.dtype.type(0)
+    for i in range(w.shape[1]):
+        c = carried[h, k, i]
+        g_v += w[h, i] * c
+        g_w[h, i] += c * (v - M[j, h, k, i])
+        carried[h, k, i] = c - w[h, i] * c
+    return g_v

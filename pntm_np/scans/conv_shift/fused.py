@@ -6,7 +6,8 @@ import numpy as np
 
 from autodiff import differentiable
 from autodiff.backend import Array
-from pntm_np.scans.inner import kernel, move_heads, move_heads_back
+from autodiff.kernel import kernel
+from pntm_np.scans.inner import move_heads, move_heads_back
 
 
 @kernel

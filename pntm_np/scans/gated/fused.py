@@ -6,34 +6,37 @@ import numpy as np
 
 from autodiff import differentiable
 from autodiff.backend import Array
-from pntm_np.scans.inner import kernel
+from autodiff.kernel import kernel
 
 
 @kernel
 def forward(z, c, h0, states):
     batch, steps, size = z.shape
+    one = z.dtype.type(1)
     for b in range(batch):
         for d in range(size):
-            states[b, 0, d] = (1 - z[b, 0, d]) * h0[b, d] + z[b, 0, d] * c[b, 0, d]
+            states[b, 0, d] = (one - z[b, 0, d]) * h0[b, d] + z[b, 0, d] * c[b, 0, d]
         for t in range(1, steps):
-            h, z_t, c_t, out = states[b, t - 1], z[b, t], c[b, t], states[b, t]
             for d in range(size):
-                out[d] = (1 - z_t[d]) * h[d] + z_t[d] * c_t[d]
+                states[b, t, d] = (one - z[b, t, d]) * states[b, t - 1, d] + z[b, t, d] * c[b, t, d]
 
 
 @kernel
-def backward(z, c, h0, states, g_states, carried, d_z, d_c):
+def backward(z, c, h0, states, g_states, back, d_z, d_c):
+    """back (B, d), the cotangent of the last state, becomes that of h0."""
     batch, steps, size = z.shape
     for b in range(batch):
-        back = carried[b]
-        for t in range(steps - 1, -1, -1):
-            before = states[b, t - 1] if t else h0[b]
-            z_t, c_t, g_t, d_z_t, d_c_t = z[b, t], c[b, t], g_states[b, t], d_z[b, t], d_c[b, t]
+        for t in range(steps - 1, 0, -1):
             for d in range(size):
-                g = back[d] + g_t[d]
-                d_z_t[d] = g * (c_t[d] - before[d])
-                d_c_t[d] = g * z_t[d]
-                back[d] = g * (1 - z_t[d])
+                g = back[b, d] + g_states[b, t, d]
+                d_z[b, t, d] = g * (c[b, t, d] - states[b, t - 1, d])
+                d_c[b, t, d] = g * z[b, t, d]
+                back[b, d] = g - g * z[b, t, d]
+        for d in range(size):
+            g = back[b, d] + g_states[b, 0, d]
+            d_z[b, 0, d] = g * (c[b, 0, d] - h0[b, d])
+            d_c[b, 0, d] = g * z[b, 0, d]
+            back[b, d] = g - g * z[b, 0, d]
 
 
 @differentiable

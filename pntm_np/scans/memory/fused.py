@@ -8,7 +8,8 @@ import numpy as np
 
 from autodiff import differentiable
 from autodiff.backend import Array
-from pntm_np.scans.inner import heads_back, kernel, read_heads, write_heads, write_heads_beside
+from autodiff.kernel import kernel
+from pntm_np.scans.inner import reads_back, write_and_read_heads, write_heads, writes_back
 
 CACHE = 1 << 18  # bytes of the memories that the way back recomputes at a time
 
@@ -25,8 +26,7 @@ def forward(q, w, v, M, reads, kept, every):
         for t in range(q.shape[1]):
             if t % every == 0:
                 kept[b, t // every] = M[b]
-            write_heads(M[b], w[b, t], v[b, t])
-            read_heads(M[b], q[b, t], reads[b, t])
+            write_and_read_heads(M[b], w[b, t], v[b, t], q[b, t], reads[b, t])
 
 
 @kernel
@@ -38,12 +38,10 @@ def backward(q, w, v, kept, every, g_reads, carried, d_q, d_w, d_v):
             first, last = c * every, min(c * every + every, steps)
             M[0] = kept[b, c]
             for t in range(first, last):
-                write_heads_beside(M[t - first], w[b, t], v[b, t], M[t - first + 1])
+                write_heads(M, t - first, w[b, t], v[b, t])
             for t in range(last - 1, first - 1, -1):
-                before, after = M[t - first], M[t - first + 1]
-                heads_back(
-                    carried[b], before, after, q[b, t], w[b, t], v[b, t], g_reads[b, t], d_q[b, t], d_w[b, t], d_v[b, t]
-                )
+                reads_back(M, t - first + 1, g_reads[b, t], d_q[b, t])
+                writes_back(carried[b], M, t - first, q[b, t], w[b, t], v[b, t], g_reads[b, t], d_w[b, t], d_v[b, t])
 
 
 @differentiable

@@ -1,0 +1,52 @@
+"""Loops compiled by Numba, kept on disk.
+
+Kernels are serial and release the interpreter's lock: threads call them side by side, one for each shard of a batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache
+
+SOURCES = Path(__file__).resolve().parent.parent
+
+
+def _fingerprint() -> str:
+    """Of all files with kernels."""
+    texts = (path.read_bytes() for name in ("autodiff", "pntm_np") for path in sorted((SOURCES / name).rglob("*.py")))
+    return hashlib.sha256(b"".join(text for text in texts if b"from autodiff.kernel import" in text)).hexdigest()
+
+
+class _Cache(FunctionCache):
+    """Numba looks at a kernel's own file for changes; what is compiled in from others may change, too."""
+
+    fingerprint = _fingerprint()
+
+    def _index_key(self, *args: Any) -> tuple:
+        return (*super()._index_key(*args), self.fingerprint)
+
+
+def kernel(function: Callable) -> Callable:
+    """Sums may be reordered, the same way every time; nothing is assumed about zeros, infinities or NaN."""
+    return _compiled(function, {"reassoc", "contract", "nsz"})
+
+
+def exact_kernel(function: Callable) -> Callable:
+    """Operations in the order in which they are written."""
+    return _compiled(function, {"contract", "nsz"})
+
+
+def inlined(function: Callable) -> Callable:
+    """A part of kernels: a call would copy the description of every array that it is given."""
+    return njit(inline="always")(function)
+
+
+def _compiled(function: Callable, freedom: set[str]) -> Callable:
+    dispatcher = njit(nogil=True, error_model="numpy", fastmath=freedom)(function)
+    dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with another key
+    return dispatcher
