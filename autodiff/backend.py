@@ -6,7 +6,9 @@ CuPy, and it does so when CUDA is asked for or a CuPy array turns up, never on `
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -139,6 +141,19 @@ def special_module(*arrays: Any) -> ModuleType:
 def on_host(x: Any) -> bool:
     """Whether looking at the values of ``x`` costs nothing; elsewhere it is a synchronisation."""
     return owner(x) is NUMPY or owner(x) is SCALAR
+
+
+@functools.cache
+def compiled() -> bool:
+    """Whether Numba is installed; it is not loaded for this."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def kernels(*arrays: Any) -> Any:
+    """The compiled kernels (``autodiff.compiled``), if there are any for these arrays: NumPy's, of float32."""
+    if not all(type(x) is np.ndarray and x.dtype == np.float32 for x in arrays) or not compiled():
+        return None
+    return importlib.import_module("autodiff.compiled")
 
 
 def to_device(x: Any, name: str) -> Any:

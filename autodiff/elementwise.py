@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from autodiff import expect
-from autodiff.backend import Array, array_module, special_module
+from autodiff.backend import Array, array_module, kernels, special_module
 from autodiff.tape import differentiable
 
 
@@ -76,7 +76,8 @@ def sqrt(x: Array):
 @differentiable
 def tanh(x: Array):
     expect.real(x)
-    y = array_module(x).tanh(x)
+    fast = kernels(x)
+    y = fast.tanh(x) if fast else array_module(x).tanh(x)
     return y, lambda g: g * (1 - y * y)
 
 
@@ -84,6 +85,9 @@ def tanh(x: Array):
 def sigmoid(x: Array):
     """1 / (1 + exp(-x)), without overflow."""
     expect.real(x)
+    if fast := kernels(x):
+        y = fast.sigmoid(x)
+        return y, lambda g: fast.sigmoid_back(g, y)
     y = special_module(x).expit(x)
     return y, lambda g: g * (y * (1 - y))
 
@@ -92,6 +96,8 @@ def sigmoid(x: Array):
 def softplus(x: Array):
     """log(1 + exp(x)), without overflow."""
     expect.real(x)
+    if fast := kernels(x):
+        return fast.softplus(x), lambda g: g * fast.sigmoid(x)
     xp = array_module(x)
     y = xp.maximum(x, 0) + xp.log1p(xp.exp(-abs(x)))
     return y, lambda g: g * special_module(x).expit(x)
@@ -101,6 +107,9 @@ def softplus(x: Array):
 def gelu(x: Array):
     """x Phi(x) with the exact normal distribution function Phi, not its tanh approximation."""
     expect.real(x)
+    if fast := kernels(x):
+        y, slope = fast.gelu(x)
+        return y, lambda g: g * slope
     phi = special_module(x).ndtr(x)
 
     def pullback(g):

@@ -15,7 +15,7 @@ import numpy as np
 
 import autodiff as ad
 from pntm_np.models import BENCH_MODELS, MODELS, Options, build
-from pntm_np.scans import CONV_SHIFT, GATED, MEMORY, stabilise
+from pntm_np.scans import CONV_SHIFT, GATED, MEMORY, stabilise, usable_forms
 
 BOUNDS = {np.float64: 1e-9, np.float32: 1e-3}  # both are a thousand times what is seen on a CPU
 
@@ -39,7 +39,7 @@ class Result(NamedTuple):
         return self.float64 <= BOUNDS[np.float64] and self.float32 <= BOUNDS[np.float32]
 
 
-def op_cases(rng: np.random.Generator) -> Iterator[Case]:
+def op_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
     x, y, positive = rng.standard_normal((5, 6)), rng.standard_normal((5, 6)), rng.uniform(0.5, 2, (5, 6))
     z = positive * np.exp(1j * x)
     apart = rng.permutation(30).reshape(5, 6) / 10
@@ -99,7 +99,7 @@ def op_cases(rng: np.random.Generator) -> Iterator[Case]:
     return (Case("op", name, function, inputs) for name, (function, inputs) in ops.items())
 
 
-def scan_cases(rng: np.random.Generator) -> Iterator[Case]:
+def scan_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
     z, c = rng.uniform(0.1, 0.9, (2, 2, 33, 5))
     # one shift well above the others: the spectrum stays away from 0, where the paper form's gradient jumps
     shifts = 0.6 * np.eye(3)[rng.integers(0, 3, (2, 33, 2))] + 0.4 / 3
@@ -111,13 +111,12 @@ def scan_cases(rng: np.random.Generator) -> Iterator[Case]:
         ("memory", MEMORY, [q, 0.9 * w + 0.01, v, M]),
     )
     for name, forms, inputs in scans:
-        yield from (
-            Case("scan", f"{name} {form}", function, inputs) for form, function in forms.items() if form != "fused"
-        )
+        for form in usable_forms(tuple(forms), device):
+            yield Case("scan", f"{name} {form}", forms[form], inputs)
     yield Case("scan", "stabilise", lambda s: stabilise(s, tau=0.2), [shifts])
 
 
-def model_cases(rng: np.random.Generator) -> Iterator[Case]:
+def model_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
     """Logits and loss of a whole sequence, with gradients, and the output of a single step."""
     tokens = rng.integers(0, 6, (2, 9))
     for name in MODELS:
@@ -131,7 +130,7 @@ def model_cases(rng: np.random.Generator) -> Iterator[Case]:
             _, first = model.step(plain, start, t[:, 0], options)
             return logits, ad.softmax_cross_entropy(logits, t), first
 
-        yield from _by_form("model", name, model, run, rng, tokens)
+        yield from _by_form(name, model, device, run, rng, tokens)
     x = rng.standard_normal((2, 9, 128))
     for name, bench in BENCH_MODELS.items():
 
@@ -140,18 +139,18 @@ def model_cases(rng: np.random.Generator) -> Iterator[Case]:
             start = model.initial_state(x.shape[0], 16, xp=ad.array_module(like), dtype=like.dtype)
             return model.run(params, x, start, options)[0]
 
-        yield from _by_form("model", name, bench, run_bench, rng, x)
+        yield from _by_form(name, bench, device, run_bench, rng, x)
 
 
-def _by_form(kind: str, name: str, model: Any, run: Callable, rng: np.random.Generator, last: Any) -> Iterator[Case]:
+def _by_form(name: str, model: Any, device: str, run: Callable, rng: np.random.Generator, last: Any) -> Iterator[Case]:
     params = model.init(rng, np.float64)
-    for form in model.forms or ("",):
+    for form in usable_forms(model.forms, device) or ("",):
         options = Options(form=form) if form else Options()
 
         def function(*arrays: Any, options=options) -> Any:
             return run(dict(zip(params, arrays, strict=False)), arrays[-1], options)
 
-        yield Case(kind, f"{name} {form}".strip(), function, [*params.values(), last])
+        yield Case("model", f"{name} {form}".strip(), function, [*params.values(), last])
 
 
 def deviation(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
@@ -180,7 +179,7 @@ def run(device: str) -> Iterator[Result]:
     """Results one by one, as they are found."""
     rng = np.random.default_rng(0)
     for make in (op_cases, scan_cases, model_cases):
-        for case in make(rng):
+        for case in make(rng, device):
             expected = outcome(case, "cpu", np.float64)
             try:
                 found = [deviation(outcome(case, device, dtype), expected) for dtype in (np.float64, np.float32)]

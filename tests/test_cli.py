@@ -47,7 +47,7 @@ def test_models():
     rows = {row["name"]: row for row in json.loads(done.stdout)}
     assert rows["pntm"]["parameters"] == 260_198 and rows["bench-ntm"]["parameters"] == 168_140
     assert rows["pntm"]["config"] == {"width": 104, "depth": 2, "expansion": 2, "heads": 4, "cell": 32}
-    assert rows["pntm"]["forms"] == ["sequential", "paper", "chunked"] and len(rows) == 10
+    assert rows["pntm"]["forms"] == ["sequential", "paper", "chunked", "fused"] and len(rows) == 10
     # two addresses of 4 heads and a memory, of 96 cells each, and minGRU's 208
     assert rows["pntm"]["state"] == 2 * 4 * 96 + 96 * 32 + 208
     assert rows["transformer-rope"]["state_per_token"] == 5 * 2 * 64

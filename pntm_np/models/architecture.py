@@ -21,6 +21,7 @@ from pntm_np.models.initial import initial_weight
 from pntm_np.models.lstm import lstm_cell, lstm_scan
 from pntm_np.models.ntm import NTM
 from pntm_np.models.options import DEFAULT, Options
+from pntm_np.scans.forms import check_form
 
 TRAINING_MEMORY = 96  # cells; the paper's 2 x 40 + 16
 
@@ -54,6 +55,10 @@ class Architecture:
     def inner_step(self, params: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
         raise NotImplementedError
 
+    def embedded(self, params: Weights, tokens: Array) -> Any:
+        """What the sequence-processing part is given for each token."""
+        return ad.take(params["embed.weight"], tokens)
+
     # what everyone uses
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name and shape of every parameter, in the order of a checkpoint."""
@@ -85,13 +90,13 @@ class Architecture:
     def run(self, params: Weights, tokens: Array, state: Any, options: Options = DEFAULT) -> tuple[Array, Any]:
         """Logits (B, T, V) of a sequence of tokens (B, T), and the state after it."""
         self._check_tokens(tokens, 2)
-        x, state = self.inner_sequence(params, ad.take(params["embed.weight"], tokens), state, options)
+        x, state = self.inner_sequence(params, self.embedded(params, tokens), state, options)
         return self._decode(params, x), state
 
     def step(self, params: Weights, state: Any, tokens: Array, options: Options = DEFAULT) -> tuple[Any, Array]:
         """The next state, and logits (B, V), for one token (B,) of each sequence."""
         self._check_tokens(tokens, 1)
-        x, state = self.inner_step(params, ad.take(params["embed.weight"], tokens), state, options)
+        x, state = self.inner_step(params, self.embedded(params, tokens), state, options)
         return state, self._decode(params, x)
 
     def forward(
@@ -165,6 +170,7 @@ class LSTMModel(Architecture):
     """One LSTM layer between embedding and decoder."""
 
     width: int = 192
+    forms: ClassVar[tuple[str, ...]] = ("sequential", "fused")
 
     def inner_shapes(self) -> dict[str, tuple[int, ...]]:
         d = self.width
@@ -174,15 +180,21 @@ class LSTMModel(Architecture):
         rest = xp.zeros((batch, self.width), dtype)
         return rest, rest
 
+    def embedded(self, params: Weights, tokens: Array) -> Any:
+        """W_x x_t + b (.., 4 h): a product for each symbol, not for each place where it stands."""
+        return ad.take(linear(params["embed.weight"], params["mixer.W_x"]) + params["mixer.b"], tokens)
+
     def inner_sequence(self, params: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
-        gates = linear(x, params["mixer.W_x"]) + params["mixer.b"]
-        states, h, c = lstm_scan(gates, params["mixer.W_h"], *state)
+        scan = lstm_scan
+        if options.form == "fused":
+            check_form("LSTM", "fused", x, *state)
+            from pntm_np.models.lstm_fused import lstm_scan_fused as scan
+        states, h, c = scan(x, params["mixer.W_h"], *state)
         return states, (h, c)
 
     def inner_step(self, params: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
         h, c = state
-        gates = linear(x, params["mixer.W_x"]) + params["mixer.b"] + linear(h, params["mixer.W_h"])
-        h, c = lstm_cell(gates, c)
+        h, c = lstm_cell(x + linear(h, params["mixer.W_h"]), c)
         return h, (h, c)
 
 
@@ -193,6 +205,7 @@ class NTMModel(Architecture):
     width: int = 104
     heads: int = 4
     cell: int = 32
+    forms: ClassVar[tuple[str, ...]] = NTM.forms
 
     @property
     def layer(self) -> NTM:

@@ -17,7 +17,7 @@ class MinGRU:
     """A mixer: z = sigmoid(W_z x), c = g(W_h x), h_t = (1 - z_t) h_{t-1} + z_t c_t, y = W_out h."""
 
     expansion: int = 2
-    forms = ("sequential", "paper", "chunked")
+    forms = ("sequential", "paper", "chunked", "fused")
     measured = "gate_uncertainty"
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:

@@ -16,6 +16,7 @@ from pntm_np.layers import Weights, linear
 from pntm_np.models.lstm import lstm_cell
 from pntm_np.models.options import Options
 from pntm_np.scans.conv_shift.sequential import step as shift
+from pntm_np.scans.forms import check_form
 
 NORM_FLOOR = 1e-8  # of |k| and |M_i| in the cosine
 LOG_FLOOR = 1e-12  # added to an address before its logarithm: exact zeros are safe
@@ -104,7 +105,7 @@ class NTM:
     heads: int = 4
     cell: int = 32
     controller: int = 104
-    forms = ()
+    forms = ("sequential", "fused")
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         H, n, c = self.heads, self.cell, self.controller
@@ -165,6 +166,9 @@ class NTM:
 
     def sequence(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
         prepared, gates = self._prepared(w, x.shape[-1]), self._inputs(w, x)
+        if options.form == "fused":
+            hs, rs, state = self._fused(gates, prepared, state)
+            return self._output(w, hs, rs), state
         hs, rs = [], []
         for t in range(x.shape[1]):
             state = self._advance(prepared, gates[:, t], state)
@@ -172,6 +176,19 @@ class NTM:
             rs.append(state.read)
         return self._output(w, ad.stack(*hs, axis=1), ad.stack(*rs, axis=1)), state
 
+    def _fused(self, gates: Any, prepared: tuple, state: NTMState) -> tuple[Any, Any, NTMState]:
+        """All steps in compiled passes; they are kept only if there is a way back."""
+        check_form("NTM", "fused", gates, *prepared, *state)
+        from pntm_np.models.ntm_fused import ntm_loop, ntm_scan_fused
+
+        args = (gates, *prepared, *state)
+        tracked = any(isinstance(x, ad.Tensor) for x in args)
+        hs, rs, *state = ntm_scan_fused(*args) if tracked else ntm_loop(*args, keep=False)[0]
+        return hs, rs, NTMState(*state)
+
     def step(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
+        if options.form == "fused":
+            y, state = self.sequence(w, x[:, None], state, options)
+            return y[:, 0], state
         state = self._advance(self._prepared(w, x.shape[-1]), self._inputs(w, x), state)
         return self._output(w, state.h, state.read), state

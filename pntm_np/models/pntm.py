@@ -19,7 +19,7 @@ class PNTM:
 
     heads: int = 4
     cell: int = 32
-    forms = ("sequential", "paper", "chunked")
+    forms = ("sequential", "paper", "chunked", "fused")
     measured = "shift_entropy"
 
     def __post_init__(self) -> None:

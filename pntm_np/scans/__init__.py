@@ -12,7 +12,7 @@ for the CPU, if that is installed. ``head_scan`` runs all of a layer's heads
 in time segments, so that without gradients its need for memory does not grow with T.
 """
 
-from pntm_np.scans.forms import FORMS, FormUnavailable, default_form
+from pntm_np.scans.forms import FORMS, FormUnavailable, default_form, usable_forms
 from pntm_np.scans.heads import HeadState, head_scan, start_state
 from pntm_np.scans.scan import CONV_SHIFT, GATED, MEMORY, conv_shift_scan, gated_scan, memory_scan
 from pntm_np.scans.stabilise import stabilise

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 from autodiff import stop_gradient
-from autodiff.backend import on_host
+from autodiff.backend import compiled, on_host
 
 FORMS = ("sequential", "paper", "chunked", "fused")
 
@@ -15,14 +14,14 @@ class FormUnavailable(RuntimeError):
     """The form cannot be used here; the message says why."""
 
 
-def compiled() -> bool:
-    """Whether Numba is installed; it is not loaded for this."""
-    return importlib.util.find_spec("numba") is not None
-
-
 def default_form(device: str) -> str:
     """The fastest exact form there."""
     return "fused" if device == "cpu" and compiled() else "chunked"
+
+
+def usable_forms(forms: tuple[str, ...], device: str) -> tuple[str, ...]:
+    """Those that can run there."""
+    return tuple(f for f in forms if f != "fused" or default_form(device) == "fused")
 
 
 def check_form(caller: str, form: str, *arrays: Any) -> None:

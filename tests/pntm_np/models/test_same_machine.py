@@ -7,6 +7,7 @@ import pytest
 
 import autodiff as ad
 from pntm_np.models import BENCH_MODELS, MODELS, Options, build
+from pntm_np.scans import usable_forms
 from tests import standin
 from tests.naming import raises_naming
 
@@ -62,7 +63,7 @@ def test_forward_equals_step_by_step(name: str, small: bool):
         tokens = draw_tokens(2, length)
         start = model.initial_state(2, 20, dtype=np.float64)
         expected, _ = by_steps(model, params, tokens, start)
-        for form in model.forms or ("chunked",):
+        for form in usable_forms(model.forms, "cpu") or ("chunked",):
             found = model.forward(params, tokens, 20, Options(form=form))
             # the paper forms: growth by EPS = 1e-6 a step in the addresses, through the rest of the network
             bound = 1e-9 if form != "paper" or name != "pntm" else 2e-5 * (length + 1)
@@ -92,7 +93,7 @@ def test_prefix_and_continue_equals_whole(name: str, small: bool):
     start = model.initial_state(2, 20, dtype=np.float64)
     for length in LENGTHS[1:]:
         tokens = draw_tokens(2, length)
-        for form in model.forms or ("chunked",):
+        for form in usable_forms(model.forms, "cpu") or ("chunked",):
             # the paper form clamps at a cut, which hides what its epsilon added so far
             bound = 1e-9 if form != "paper" or name != "pntm" else 2e-5 * (length + 1)
             options = Options(form=form)
@@ -112,7 +113,7 @@ def test_the_past_does_not_depend_on_the_future_nor_rows_on_each_other(name: str
     model, params = machine(name, small, dtype)
     for length in LENGTHS:
         tokens = draw_tokens(3, length)
-        for form in model.forms or ("chunked",):
+        for form in usable_forms(model.forms, "cpu") or ("chunked",):
             run = lambda t: model.forward(params, t, 20, Options(form=form))  # noqa: E731
             before = run(tokens)
             for t in {0, length // 3, length // 2, length - 1}:
@@ -156,7 +157,7 @@ def test_on_the_device(name: str):
     tokens = draw_tokens(2, 9)
     placed = {k: ad.to_device(v, "standin") for k, v in params.items()}
     on_device = ad.to_device(tokens, "standin")
-    for form in model.forms or ("chunked",):
+    for form in usable_forms(model.forms, "standin") or ("chunked",):
         with standin.no_synchronisation():
             found = model.forward(placed, on_device, 12, Options(form=form))
         expected = model.forward(params, tokens, 12, Options(form=form))
@@ -223,7 +224,7 @@ def test_bench_models(name: str):
     for t in range(9):
         state, y = model.step(params, state, x[:, t])
         expected.append(y)
-    for form in model.forms or ("chunked",):
+    for form in usable_forms(model.forms, "cpu") or ("chunked",):
         found, _ = model.run(params, x, start, Options(form=form))
         assert np.abs(found - np.stack(expected, 1)).max() <= (1e-9 if form != "paper" else 1e-4)
 

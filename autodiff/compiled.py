@@ -1,0 +1,217 @@
+"""Kernels for float32 arrays on the CPU: the ops where a training step's time goes, one pass over the data each.
+
+Shapes are flat: (N,) for functions of one element, (N, d) for what runs along the last axis.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from autodiff import scalar
+from autodiff.backend import Array
+from autodiff.kernel import kernel
+
+f32 = np.float32
+INFINITY = f32(math.inf)
+ZERO, HALF, ONE = f32(0), f32(0.5), f32(1)
+DENSITY_AT_0 = f32(1 / math.sqrt(2 * math.pi))  # of the normal distribution
+
+
+def flat(x: Array) -> Array:
+    return np.ascontiguousarray(x).reshape(-1)
+
+
+def rows(x: Array) -> Array:
+    return np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+
+
+def elementwise(loop):
+    """``loop(*inputs, *outputs)`` over flat arrays, as a function that makes its outputs."""
+
+    def apply(*inputs: Array, outputs: int = 1):
+        made = tuple(np.empty(inputs[0].shape, f32) for _ in range(outputs))
+        loop(*(flat(x) for x in inputs), *(x.reshape(-1) for x in made))
+        return made[0] if outputs == 1 else made
+
+    return apply
+
+
+@kernel
+def _sigmoid(x, y):
+    for i in range(len(x)):
+        y[i] = scalar.sigmoid(x[i])
+
+
+@kernel
+def _sigmoid_back(g, y, d):
+    for i in range(len(y)):
+        d[i] = g[i] * (y[i] * (ONE - y[i]))
+
+
+@kernel
+def _tanh(x, y):
+    for i in range(len(x)):
+        y[i] = scalar.tanh(x[i])
+
+
+@kernel
+def _softplus(x, y):
+    for i in range(len(x)):
+        y[i] = scalar.softplus(x[i])
+
+
+@kernel
+def _gelu(x, y, slope):
+    for i in range(len(x)):
+        a = abs(x[i])
+        a = f32(15) if a > f32(15) else a  # the density is 0 there
+        e = scalar.exp(-HALF * (a * a))
+        below = e * scalar.mills(a)  # Phi(-a)
+        phi = ONE - below if x[i] > ZERO else below
+        y[i] = x[i] * phi
+        slope[i] = phi + x[i] * (DENSITY_AT_0 * e)
+
+
+@kernel
+def _positive(x, y):
+    for i in range(len(x)):
+        y[i] = x[i] + HALF if x[i] >= ZERO else scalar.sigmoid(x[i])
+
+
+@kernel
+def _positive_back(g, x, y, d):
+    for i in range(len(y)):
+        d[i] = g[i] if x[i] >= ZERO else g[i] * (y[i] * (ONE - y[i]))
+
+
+sigmoid, sigmoid_back = elementwise(_sigmoid), elementwise(_sigmoid_back)
+positive, positive_back = elementwise(_positive), elementwise(_positive_back)
+tanh, softplus = elementwise(_tanh), elementwise(_softplus)
+_gelu_both = elementwise(_gelu)
+
+
+def gelu(x: Array) -> tuple[Array, Array]:
+    """x Phi(x) and its slope: the two share their exponential."""
+    return _gelu_both(x, outputs=2)
+
+
+# along the last axis
+@kernel
+def _layer_norm(x, scale, bias, eps, y, mean, inverse):
+    n, d = x.shape
+    for r in range(n):
+        total = ZERO
+        for i in range(d):
+            total += x[r, i]
+        mu = total / f32(d)
+        total = ZERO
+        for i in range(d):
+            total += (x[r, i] - mu) * (x[r, i] - mu)
+        rate = ONE / np.sqrt(total / f32(d) + eps)
+        for i in range(d):
+            y[r, i] = (x[r, i] - mu) * rate * scale[i] + bias[i]
+        mean[r], inverse[r] = mu, rate
+
+
+@kernel
+def _layer_norm_back(g, x, scale, mean, inverse, d_x, d_scale, d_bias):
+    n, d = x.shape
+    for r in range(n):
+        mu, rate = mean[r], inverse[r]
+        total, along = ZERO, ZERO
+        for i in range(d):
+            normal = (x[r, i] - mu) * rate
+            total += g[r, i] * scale[i]
+            along += g[r, i] * scale[i] * normal
+        total, along = total / f32(d), along / f32(d)
+        for i in range(d):
+            normal = (x[r, i] - mu) * rate
+            d_x[r, i] = (g[r, i] * scale[i] - total - normal * along) * rate
+            d_scale[i] += g[r, i] * normal
+            d_bias[i] += g[r, i]
+
+
+def layer_norm(x: Array, scale: Array, bias: Array, eps: float):
+    """The value, and the pullback to x, scale and bias."""
+    x_rows = rows(x)
+    scale = np.ascontiguousarray(scale)
+    y, mean, inverse = np.empty_like(x_rows), np.empty(len(x_rows), f32), np.empty(len(x_rows), f32)
+    _layer_norm(x_rows, scale, np.ascontiguousarray(bias), f32(eps), y, mean, inverse)
+
+    def pullback(g):
+        d_x, d_scale, d_bias = np.empty_like(x_rows), np.zeros_like(scale), np.zeros_like(scale)
+        _layer_norm_back(rows(g), x_rows, scale, mean, inverse, d_x, d_scale, d_bias)
+        return d_x.reshape(x.shape), d_scale, d_bias
+
+    return y.reshape(x.shape), pullback
+
+
+@kernel
+def _softmax(x, y):
+    n, d = x.shape
+    for r in range(n):
+        top = x[r, 0]
+        for i in range(1, d):
+            top = x[r, i] if x[r, i] > top else top
+        top = top if abs(top) < INFINITY else ZERO  # NaN becomes 0 here and stays NaN in the sum
+        total = ZERO
+        for i in range(d):
+            y[r, i] = scalar.exp(x[r, i] - top)
+        for i in range(d):
+            total += y[r, i]
+        for i in range(d):
+            y[r, i] = y[r, i] / total
+
+
+@kernel
+def _softmax_of_three(x, y):
+    """Shifts are distributions of three numbers: loops over all rows become vector code, loops of three would not."""
+    for r in range(len(x)):
+        a, b, c = x[r, 0], x[r, 1], x[r, 2]
+        top = b if b > a else a
+        top = c if c > top else top
+        top = top if abs(top) < INFINITY else ZERO
+        y[r, 0], y[r, 1], y[r, 2] = a - top, b - top, c - top
+    every = y.reshape(-1)
+    for i in range(len(every)):
+        every[i] = scalar.exp(every[i])
+    for r in range(len(x)):
+        a, b, c = y[r, 0], y[r, 1], y[r, 2]
+        total = a + b + c
+        y[r, 0], y[r, 1], y[r, 2] = a / total, b / total, c / total
+
+
+@kernel
+def _softmax_back(g, y, d_x):
+    n, d = y.shape
+    for r in range(n):
+        along = ZERO
+        for i in range(d):
+            along += g[r, i] * y[r, i]
+        for i in range(d):
+            d_x[r, i] = y[r, i] * (g[r, i] - along)
+
+
+@kernel
+def _softmax_of_three_back(g, y, d_x):
+    for r in range(len(y)):
+        a, b, c = y[r, 0], y[r, 1], y[r, 2]
+        along = g[r, 0] * a + g[r, 1] * b + g[r, 2] * c
+        d_x[r, 0], d_x[r, 1], d_x[r, 2] = a * (g[r, 0] - along), b * (g[r, 1] - along), c * (g[r, 2] - along)
+
+
+def softmax(x: Array):
+    """Over the last axis: the value, and the pullback."""
+    x_rows = rows(x)
+    y = np.empty_like(x_rows)
+    forward, back = (_softmax_of_three, _softmax_of_three_back) if x.shape[-1] == 3 else (_softmax, _softmax_back)
+    forward(x_rows, y)
+
+    def pullback(g):
+        d_x = np.empty_like(y)
+        back(rows(g), y, d_x)
+        return d_x.reshape(x.shape)
+
+    return y.reshape(x.shape), pullback
