@@ -33,6 +33,8 @@ class Backend(NamedTuple):
 NUMPY = Backend("cpu", np, scipy.special, np.ndarray)
 SCALAR = Backend("scalar", np, scipy.special, np.generic)  # numbers and None go with any device
 
+FLOAT32 = np.dtype(np.float32)
+
 _OWNERS: dict[type, Backend] = {t: SCALAR for t in (bool, int, float, complex, type(None))}
 _OWNERS[np.ndarray] = NUMPY
 
@@ -151,8 +153,14 @@ def compiled() -> bool:
 
 def kernels(*arrays: Any) -> Any:
     """The compiled kernels (``autodiff.compiled``), if there are any for these arrays: NumPy's, of float32."""
-    if not all(type(x) is np.ndarray and x.dtype == np.float32 for x in arrays) or not compiled():
-        return None
+    for x in arrays:
+        if type(x) is not np.ndarray or x.dtype is not FLOAT32:
+            return None
+    return _load_kernels() if compiled() else None
+
+
+@functools.cache
+def _load_kernels() -> Any:
     return importlib.import_module("autodiff.compiled")
 
 

@@ -69,7 +69,7 @@ def test_selftest_passes_on_the_cpu_and_on_the_stand_in():
             "conv_shift paper",
             "gated sequential",
             "pntm paper",
-            "ntm",
+            "ntm sequential",
             "transformer-fire",
         } <= names
         assert all(row["float64"] <= 1e-12 for row in report["rows"])

@@ -12,6 +12,7 @@ from pntm_np.evaluation.score import Evaluation, evaluate, evaluation_memory
 from pntm_np.evaluation.thresholds import GATE_TAUS, TAU, TAUS, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
+from pntm_np.scans import default_form
 from pntm_np.workers import Workers
 from tasks import Task
 
@@ -23,7 +24,7 @@ class Evaluating:
         self, trained: Trained, task: Task, device: str, workers: Workers, stop: Callable[[], bool] = lambda: False
     ) -> None:
         self.trained, self.task, self.workers, self.stop = trained, task, workers, stop
-        self.model = trained.model.to(device)
+        self.model, self.form = trained.model.to(device), default_form(device)
 
     def run(self, lengths: tuple[int, int], samples: int, seed: int, cells: int, options: Options) -> Evaluation:
         every = range(lengths[0], lengths[1] + 1)
@@ -39,7 +40,8 @@ def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[s
     """The options of an evaluation; what is ``auto`` is chosen on lengths up to the training length."""
     if gate_tau is None:
         gate_tau = tau if tau == "auto" else 0.0
-    options = Options(tau=TAU if tau == "auto" else tau, gate_tau=0.0 if gate_tau == "auto" else gate_tau)
+    tau_now, gate_tau_now = (TAU if tau == "auto" else tau), (0.0 if gate_tau == "auto" else gate_tau)
+    options = Options(evaluating.form, tau_now, gate_tau_now)
     if "auto" not in (tau, gate_tau):
         return options
     trained = evaluating.trained

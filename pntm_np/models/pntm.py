@@ -10,6 +10,7 @@ from pntm_np.layers import Weights, linear, mean_entropy, positive
 from pntm_np.models.options import Options
 from pntm_np.scans import HeadState, head_scan, stabilise, start_state
 from pntm_np.scans.conv_shift import sequential as conv_shift
+from pntm_np.scans.forms import check_form
 from pntm_np.scans.memory import sequential as memory
 
 
@@ -39,35 +40,40 @@ class PNTM:
     def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> HeadState:
         return start_state(xp, batch, self.heads, self.heads, memory_size, self.cell // self.heads, dtype)
 
-    def controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any, Any]:
-        """s^r, s^w (..., H, 3) and v = g(u) (..., H, n / H), of x (..., d)."""
-
-        def heads(y: Any, size: int) -> Any:
-            return ad.reshape(y, shape=(*y.shape[:-1], self.heads, size))
-
-        def shifts(W: Any) -> Any:
-            flat = ad.reshape(W, shape=(3 * self.heads, W.shape[-1]))
-            s = ad.softmax(heads(linear(x, flat), 3))
-            options.measure("shift_entropy", lambda: mean_entropy(s))
-            return stabilise(s, tau=options.tau) if options.tau else s
-
-        v = heads(positive(linear(x, w["W_u"])), self.cell // self.heads)
-        return shifts(w["W_r"]), shifts(w["W_w"]), v
+    def controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any]:
+        """s^r and s^w (..., 2 H, 3), v = g(u) (..., H, n / H), of x (..., d): one product for all of them."""
+        H, before = self.heads, x.shape[:-1]
+        of_shifts = [ad.reshape(w[name], shape=(3 * H, x.shape[-1])) for name in ("W_r", "W_w")]
+        y = linear(x, ad.concatenate(*of_shifts, w["W_u"], axis=0))
+        s = ad.softmax(ad.reshape(y[..., : 6 * H], shape=(*before, 2 * H, 3)))
+        options.measure("shift_entropy", lambda: mean_entropy(s))
+        if options.tau:
+            s = stabilise(s, tau=options.tau)
+        v = ad.reshape(positive(y[..., 6 * H :]), shape=(*before, H, self.cell // H))
+        return s, v
 
     def output(self, w: Weights, reads: Any) -> Any:
-        """Mix what every read head found, after reading: reads (..., R, W, n / H) -> (..., d)."""
-        reads = ad.reshape(reads, shape=(*reads.shape[:-2], self.cell))  # W and n / H make a cell
-        mixed = linear(reads, w["W_m"])  # W_m commutes with reading
-        return linear(ad.reshape(mixed, shape=(*mixed.shape[:-2], self.heads * self.cell)), w["W_o"])
+        """W_o applied to what every read head found, mixed by W_m: reads (..., R, W, n / H) -> (..., d)."""
+        H, n, width = self.heads, self.cell, w["W_o"].shape[0]
+        mixing = ad.reshape(w["W_o"], shape=(width * H, n)) @ w["W_m"]  # W_m commutes with reading, and meets W_o first
+        found = ad.reshape(reads, shape=(*reads.shape[:-3], H * n))
+        return linear(found, ad.reshape(mixing, shape=(width, H * n)))
 
     def sequence(self, w: Weights, x: Any, state: HeadState, options: Options) -> tuple[Any, HeadState]:
-        s_r, s_w, v = self.controls(w, x, options)
-        reads, state = head_scan(s_r, s_w, v, state, form=options.form)
+        s, v = self.controls(w, x, options)
+        reads, state = head_scan(s[..., : self.heads, :], s[..., self.heads :, :], v, state, form=options.form)
         return self.output(w, reads), state
 
     def step(self, w: Weights, x: Any, state: HeadState, options: Options) -> tuple[Any, HeadState]:
-        s_r, s_w, v = self.controls(w, x, options)
+        s, v = self.controls(w, x, options)
+        if options.form == "fused":
+            check_form("P-NTM", "fused", s)
+            from pntm_np.scans.heads_fused import heads_step
+
+            reads, *state = heads_step(s, v, *state)
+            return self.output(w, reads), HeadState(*state)
         M = memory.write(state.memory, state.write_address, v)
         reads = memory.read(state.read_address, M)
-        moved = conv_shift.step(state.read_address, s_r), conv_shift.step(state.write_address, s_w)
-        return self.output(w, reads), HeadState(*moved, M)
+        q = conv_shift.step(state.read_address, s[:, : self.heads])
+        w_next = conv_shift.step(state.write_address, s[:, self.heads :])
+        return self.output(w, reads), HeadState(q, w_next, M)

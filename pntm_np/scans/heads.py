@@ -55,9 +55,10 @@ def head_scan(
     if form == "fused":
         if segment is not None:
             raise ValueError(f"head_scan: segment is {segment}, but form is 'fused', which has no segments")
-        from pntm_np.scans.heads_fused import heads_fused
+        from pntm_np.scans.heads_fused import heads_fused, heads_run
 
-        reads, *state = heads_fused(read_shifts, write_shifts, values, *state)
+        args = (read_shifts, write_shifts, values, *state)
+        reads, *state = heads_fused(*args) if any(type(x) is Tensor for x in args) else heads_run(*args)[0]
         return reads, HeadState(*state)
     if segment is None:
         segment = length if form == "paper" else SEGMENT

@@ -16,12 +16,12 @@ from pntm_np.scans.memory.fused import kept_every
 
 @kernel
 def forward(s_r, s_w, v, q, w, M, reads, kept_q, kept_w, kept_M, every):
-    """q (B, R, m), w (B, W, m), M (B, W, n, m) become the final state."""
+    """q (B, R, m), w (B, W, m), M (B, W, n, m) become the final state; none is kept if ``every`` is 0."""
     q_now, q_next, w_now, w_next = np.empty_like(q[0]), np.empty_like(q[0]), np.empty_like(w[0]), np.empty_like(w[0])
     for b in range(len(v)):
         q_now[:], w_now[:] = q[b], w[b]
         for t in range(v.shape[1]):
-            if t % every == 0:
+            if every and t % every == 0:
                 kept_q[b, t // every], kept_w[b, t // every], kept_M[b, t // every] = q_now, w_now, M[b]
             write_and_read_heads(M[b], w_now, v[b, t], q_now, reads[b, t])
             move_heads(q_now, s_r[b, t], q_next)
@@ -56,25 +56,52 @@ def backward(s_r, s_w, v, kept_q, kept_w, kept_M, every, g_reads, g_q, g_w, carr
                 g_q[b], g_w[b] = q_back, w_back
 
 
-@differentiable
-def heads_fused(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array):
-    """Reads (B, T, R, W, n) and the final state; shapes as in ``head_scan``."""
+@kernel
+def step(s, v, q, w, M, q_next, w_next, M_next, reads):
+    """One step from one state to the next; s (B, R + W, 3)."""
+    readers = q.shape[1]
+    for b in range(len(v)):
+        M_next[b] = M[b]
+        write_and_read_heads(M_next[b], w[b], v[b], q[b], reads[b])
+        move_heads(q[b], s[b, :readers], q_next[b])
+        move_heads(w[b], s[b, readers:], w_next[b])
+
+
+def heads_step(s: Array, v: Array, q: Array, w: Array, M: Array) -> tuple:
+    """Reads (B, R, W, n) and the next state, of shifts of all heads, s (B, R + W, 3), and values v (B, W, n)."""
+    q, w, M, s, v = (np.ascontiguousarray(x) for x in (q, w, M.swapaxes(2, 3), s, v))
+    q_next, w_next, M_next = np.empty_like(q), np.empty_like(w), np.empty_like(M)
+    reads = np.empty((len(v), q.shape[1], *v.shape[1:]), v.dtype)
+    step(s, v, q, w, M, q_next, w_next, M_next, reads)
+    return reads, q_next, w_next, M_next.swapaxes(2, 3)
+
+
+def heads_run(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array, keep: bool = False) -> tuple:
+    """Reads (B, T, R, W, n) and the final state, shapes as in ``head_scan``; then inputs and states as kept."""
     dtype = np.result_type(s_r, s_w, v, q0, w0, M0)
     s_r, s_w, v = (np.ascontiguousarray(x, dtype) for x in (s_r, s_w, v))
     q, w, M = (np.array(x, dtype, order="C") for x in (q0, w0, M0.swapaxes(2, 3)))
     batch, steps, readers, _ = s_r.shape
     reads = np.empty((batch, steps, readers, *v.shape[2:]), dtype)
-    every = kept_every(M[:1])
-    kept = tuple(np.empty((batch, -(-steps // every), *x.shape[1:]), dtype) for x in (q, w, M))
+    every = kept_every(M[:1]) if keep else 0
+    kept = tuple(np.empty((batch, -(-steps // every) if keep else 0, *x.shape[1:]), dtype) for x in (q, w, M))
     if batch:
         forward(s_r, s_w, v, q, w, M, reads, *kept, every)
+    return (reads, q, w, M.swapaxes(2, 3)), (s_r, s_w, v, *kept, every)
+
+
+@differentiable
+def heads_fused(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array):
+    """``heads_run`` with a way back."""
+    values, kept = heads_run(s_r, s_w, v, q0, w0, M0, keep=True)
+    dtype = values[0].dtype
 
     def pullback(g):
         g_reads = np.ascontiguousarray(g[0], dtype)
         g_q, g_w, carried = (np.array(x, dtype, order="C") for x in (g[1], g[2], g[3].swapaxes(2, 3)))
-        d_r, d_w, d_v = np.empty_like(s_r), np.empty_like(s_w), np.empty_like(v)
-        if batch:
-            backward(s_r, s_w, v, *kept, every, g_reads, g_q, g_w, carried, d_r, d_w, d_v)
+        d_r, d_w, d_v = (np.empty_like(x) for x in kept[:3])
+        if len(g_reads):
+            backward(*kept, g_reads, g_q, g_w, carried, d_r, d_w, d_v)
         return d_r, d_w, d_v, g_q, g_w, carried.swapaxes(2, 3)
 
-    return (reads, q, w, M.swapaxes(2, 3)), pullback
+    return values, pullback
