@@ -17,29 +17,46 @@ import platform
 import shlex
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 import autodiff
-from autodiff import backend as devices
 from pntm_np import memory
+from pntm_np.arguments import (
+    Count,
+    Device,
+    LengthRange,
+    Lengths,
+    Named,
+    Names,
+    Number,
+    Picture,
+    Place,
+    Size,
+    TaskName,
+    Threshold,
+)
+from pntm_np.bench.record import RecordError
 from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.decode import Stopped
 from pntm_np.evaluation.trained import TaskNeeded
-from pntm_np.models import MODELS
+from pntm_np.models import BENCH_MODELS, MODELS
 from pntm_np.scans import FORMS, FormUnavailable
+from pntm_np.scans.forms import require_fused
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
 from pntm_np.training.signals import Signals
 from pntm_np.workers import Workers, cores
-from tasks import TASKS, TaskError, find, full_name
+from tasks import TASKS, TaskError
 
 if _at_start:
     signal.signal(signal.SIGINT, _at_start)
 
 FAILED, USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 1, 2, 3, 4, 5
 signals = Signals()
+BENCHED = ("ntm", "pntm")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -67,7 +84,7 @@ class Commands(click.Group):
             fail(USAGE, f"{shown(error.name, error.value):.80}: {error.problem}")
         except TaskError as error:
             fail(USAGE, str(error))
-        except (RunError, TaskNeeded) as error:
+        except (RunError, RecordError, TaskNeeded) as error:
             fail(USAGE, str(error))
         except Diverged as error:
             fail(DIVERGED, f"training diverged: {error}; the update was not made, and what was saved before is good")
@@ -115,163 +132,7 @@ def shown(name: str, value: Any) -> str:
     return f"{flag} {':'.join(map(str, value)) if isinstance(value, (tuple, list)) else value}"
 
 
-# values on the command line
-class Value(click.ParamType):
-    """A kind of value; help shows its name as it stands."""
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return self.name
-
-
-class LengthRange(Value):
-    name = "A:B"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        first, colon, last = value.partition(":")
-        try:
-            a, b = int(first), int(last if colon else first)
-        except ValueError:
-            a = b = 0
-        if not 1 <= a <= b <= 10**6:
-            self.fail(f"{value!r:.60} is no range of lengths; expected A:B with 1 <= A <= B, such as 1:120", param, ctx)
-        return a, b
-
-
-class Count(Value):
-    """A whole number between two bounds."""
-
-    name = "N"
-
-    def __init__(self, least: int, most: int) -> None:
-        self.least, self.most = least, most
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            number = int(value)
-            if self.least <= number <= self.most:
-                return number
-        except ValueError:
-            pass
-        self.fail(f"{value!r:.60}; expected an integer from {self.least:,} to {self.most:,}", param, ctx)
-
-
-class Number(Value):
-    name = "X"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r:.60}; expected a number", param, ctx)
-
-
-class Threshold(Value):
-    """A number up to ``largest``, or auto."""
-
-    name = "X|auto"
-
-    def __init__(self, largest: float) -> None:
-        self.largest = largest
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
-        try:
-            number = value if value == "auto" else float(value)
-            if number == "auto" or 0 <= number <= self.largest:
-                return number
-        except ValueError:
-            pass
-        self.fail(f"{value!r:.60}; expected a number from 0 to {self.largest:g}, or auto", param, ctx)
-
-
-class Named(Value):
-    """One of several names, or an unambiguous beginning of one."""
-
-    def __init__(self, kind: str, names: list[str]) -> None:
-        self.name, self.kind, self.names = kind.upper(), kind, names
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        try:
-            return full_name(value, self.names, self.kind)
-        except TaskError as error:
-            self.fail(str(error), param, ctx)
-
-
-class TaskName(Value):
-    name = "TASK"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return find(value)
-        except TaskError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Device(Value):
-    name = "cpu|cuda"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        try:
-            devices.load(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        except autodiff.BackendUnavailable as error:
-            fail(NOT_AVAILABLE, f"--backend {value}: {error}", ctx)
-        return value
-
-
-class Place(click.Path):
-    """A path that the operating system can have."""
-
-    def __init__(self, exists: bool = False) -> None:
-        super().__init__(exists=exists, path_type=Path)
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        try:
-            if "\0" in str(value) or value == "":
-                raise ValueError
-            os.path.lexists(value)
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                os.lstat(value)
-        except (OSError, ValueError):
-            self.fail(f"{value!r:.60} is not a path", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class Picture(Value):
-    name = "FILE"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Path:
-        from pntm_np.evaluation.plot import FORMATS
-
-        path = Path(value)
-        if "\0" in value or value.endswith("/") or path.is_dir():
-            self.fail(f"{value!r:.60} is not the name of a file", param, ctx)
-        if path.suffix.lower() not in FORMATS:
-            self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(FORMATS)}", param, ctx)
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or len(path.name.encode()) > 200:
-            self.fail(f"{value!r:.60}: a file of that name cannot be written in {path.parent}", param, ctx)
-        return path
-
-
-class Size(Value):
-    """NAME=NUMBER of a model's sizes."""
-
-    name = "NAME=N"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        size, _, number = value.partition("=")
-        try:
-            return size, int(number)
-        except ValueError:
-            self.fail(f"{value!r:.60}; expected NAME=NUMBER, such as width=64", param, ctx)
-
-
+# options that commands share
 MANY, SEED = Count(1, 10**9), Count(0, 2**63 - 1)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")
 backend_option = click.option("--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
@@ -281,6 +142,9 @@ threads_option = click.option(
     default=cores,
     show_default="all cores",
     help="Has no influence on results.",
+)
+bench_threads_option = click.option(
+    "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Shards at a time."
 )
 task_option = click.option("--task", type=TaskName(), help="For a task in a file of yours: path/to/file.py:Name again.")
 tau_options = [
@@ -621,6 +485,225 @@ def tasks(task: Any, length: int, count: int, seed: int, as_json: bool) -> None:
         click.echo(f"{x} | {y} $")
 
 
+@main.group(
+    invoke_without_command=True, short_help="Time NTM and P-NTM, as in the paper; or training steps.", cls=click.Group
+)
+@click.option(
+    "--lengths", type=Lengths(), default="8:65536", show_default=True, help="8:65536 is 8, 16, 32, ..; or a list."
+)
+@click.option(
+    "--models", type=Names("model", list(BENCHED)), default=",".join(BENCHED), show_default=True, help="Which to time."
+)
+@click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: all that can run here]")
+@click.option("--batch", type=Count(1, 10**6), default=8, show_default=True, help="Sequences at a time.")
+@click.option("--runs", type=Count(1, 10**6), default=10, show_default=True, help="Timed, of each length.")
+@click.option("--warmup", type=Count(1, 10**6), default=3, show_default=True, help="Not timed, before them.")
+@click.option(
+    "--patience",
+    type=Count(1, 10**6),
+    default=30,
+    show_default=True,
+    help="A form that takes more seconds than this for one run is not tried at greater lengths.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of weights and inputs.")
+@backend_option
+@bench_threads_option
+@click.option(
+    "--out", type=Place(), default="runs/bench.json", show_default=True, help="Every row goes there as it is found."
+)
+@click.option("--resume", is_flag=True, help="Go on with the bench in --out; begin it if there is none.")
+@click.option("--plot", type=Picture(), help="Draw time and speed-up against length: .png, .svg or .pdf.")
+@json_option
+@click.pass_context
+def bench(
+    ctx: click.Context, out: Path, resume: bool, plot: Path | None, as_json: bool, forms: Any, **given: Any
+) -> None:
+    """Time a forward pass of NTM and P-NTM against the length: the paper's experiment.
+
+    Forms are first compared on the bench's input. What cannot fit in memory is not tried. An
+    interrupted bench goes on with --resume. pntm bench train times training steps.
+    """
+    if ctx.invoked_subcommand:
+        return
+    from pntm_np.bench import forward, machine
+    from pntm_np.bench.display import Ahead, Progress
+    from pntm_np.bench.plot import plot_bench
+    from pntm_np.bench.record import Record
+
+    backend, threads = given["backend"], given["threads"]
+    for model in given["models"]:
+        check_forms(model, BENCH_MODELS[f"bench-{model}"].forms, forms, backend)
+    settings = forward.Settings(**given, **({"forms": forms} if forms else {}))
+    contestants = settings.contestants()
+    least = min(forward.need(form, settings.batch, settings.lengths[0]) for _, form in contestants)
+    memory.require(least, f"a batch of {settings.batch:,}", "--batch or --lengths", backend)
+    record = Record(out, settings, machine.describe(backend))
+    done = record.open(resume)
+    check_writable(out)
+    work = [(f"{m} {f}", n) for n in settings.lengths for m, f in contestants if (m, f, n) not in done]
+    ahead = Ahead(work, settings.runs + settings.warmup)
+    with signals, Workers(threads) as workers, Progress("bench") as shown:
+
+        def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
+            name = f"{model} {form}"
+            if last is not None:
+                ahead.timed(name, length, last)
+            text = f"{name}, {length:,} steps, run {run + 1} of {settings.runs + settings.warmup}"
+            shown.update(text, ahead.left((name, length), run))
+
+        def stop() -> bool:
+            return bool(signals.received)
+
+        try:
+            if work:
+                forward.check_agreement(settings, workers, stop)
+            for row in forward.run(settings, workers, done, watch, stop):
+                record.add(row)
+                ahead.finished(f"{row['model']} {row['form']}", row["length"])
+                if row.get("skipped"):
+                    ahead.skip(f"{row['model']} {row['form']}")
+        except forward.Disagreement as error:
+            fail(FAILED, str(error))
+        except Stopped:
+            say(f"stopped; go on with: {shlex.join(['pntm', *sys.argv[1:]])}{'' if resume else ' --resume'}")
+            raise
+    report = record.as_json()
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        print_bench(report)
+    if plot:
+        plot_bench(report, plot)
+
+
+def check_forms(model: str, known: tuple[str, ...], forms: Any, backend: str) -> None:
+    """Refuse forms that a model does not have at all, or that cannot run here, before anything is timed."""
+    if forms and not set(forms) & set(known):
+        raise click.UsageError(f"--forms {','.join(forms)}: {model} has {', '.join(known) or 'one form only'}")
+    if forms and "fused" in forms:
+        require_fused("--forms fused", backend == "cpu")
+
+
+def check_writable(path: Path) -> None:
+    """A file there can be written; known before minutes of work."""
+    parent = next(p for p in path.absolute().parents if p.exists())
+    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise click.UsageError(f"--out {str(path)!r:.60}: a file of that name cannot be written")
+
+
+def print_bench(report: dict[str, Any]) -> None:
+    from pntm_np.bench.clock import duration
+    from pntm_np.bench.record import crossovers
+
+    rows = []
+    for row in report["rows"]:
+        name = [row["length"], row["model"], row["form"]]
+        if row.get("skipped"):
+            rows.append([*name, "-", "-", "-", "-", "-", f"not tried: {row['skipped']}"])
+            continue
+        speedup, peak = row["speedup_over_ntm"], row["peak_bytes"]
+        rows.append(
+            [
+                *name,
+                duration(row["mean"]),
+                duration(row["std"]),
+                duration(row["best"]),
+                "-" if speedup is None else f"{speedup:.2f} x",
+                "-" if peak is None else memory.size(peak),
+                "" if row["agrees"] else f"outputs differ by {row['deviation']:.1e}",
+            ]
+        )
+    table(["length", "model", "form", "mean", "deviation", "best", "over NTM", "memory", ""], rows)
+    click.echo()
+    for line in crossovers(report["rows"]):
+        click.echo(line)
+    machine, settings = report["machine"], report["settings"]
+    click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
+    click.echo(f"batch {settings['batch']}, mean of {settings['runs']} runs after {settings['warmup']} to warm up")
+
+
+@bench.command("train", short_help="Time the training step of every model.")
+@click.option(
+    "--models", type=Names("model", list(MODELS)), default=",".join(MODELS), help="Which to time. [default: all]"
+)
+@click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: the fastest]")
+@click.option("--lengths", type=Lengths(), default="41,81,121", show_default=True, help="Tokens of a sequence.")
+@click.option("--batch", type=Count(1, 10**6), default=128, show_default=True, help="Sequences of a step.")
+@click.option("--memory-size", type=Count(1, 10**7), default=96, show_default=True, help="Cells.")
+@click.option("--runs", type=Count(1, 10**6), default=10, show_default=True, help="Timed, of each length.")
+@click.option("--warmup", type=Count(1, 10**6), default=3, show_default=True, help="Not timed, before them.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of weights and batches.")
+@backend_option
+@bench_threads_option
+@click.option("--profile", is_flag=True, help="Show where the time goes, by part.")
+@json_option
+def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
+    """Time a training step: forward, backward and update, at the paper's sizes, on random tokens.
+
+    The floor is what the step's dense matrix products alone would take, at the speed of a large
+    product, which is measured at the same time.
+    """
+    from pntm_np.bench import machine, train_step
+    from pntm_np.bench.display import Ahead, Progress
+
+    settings = train_step.TrainSettings(**given, forms=forms or ())
+    for config in settings.contestants():
+        check_forms(config.model, config.architecture().forms or tuple(FORMS), forms, settings.backend)
+        need = train_step.need(config, settings.lengths[-1], settings.threads)
+        memory.require(need, f"a step of {config.model}", "--batch or --lengths", settings.backend)
+    contestants = [(f"{c.model} {train_step.form_of(c)}".strip(), c) for c in settings.contestants()]
+    ahead = Ahead([(name, n) for n in settings.lengths for name, _ in contestants], settings.runs + settings.warmup)
+    rows, parts = [], {}
+    with signals, Workers(settings.threads) as workers, Progress("bench train") as shown:
+
+        def watch(model: str, form: str, length: int, run: int) -> None:
+            name = f"{model} {form}".strip()
+            text = f"{name}, {length:,} tokens, step {run + 1} of {settings.runs + settings.warmup}"
+            shown.update(text, ahead.left((name, length), run))
+
+        for row in train_step.run(settings, workers, watch, lambda: bool(signals.received)):
+            rows.append(row)
+            name = f"{row['model']} {row['form'] or ''}".strip()
+            ahead.timed(name, row["length"], 1e-3 * row["ms_mean"])
+            ahead.finished(name, row["length"])
+    if profile:
+        for name, config in contestants:
+            parts[name] = train_step.profile(config, settings.lengths[-1], settings.runs)
+    report = {"machine": machine.describe(settings.backend), "settings": asdict(settings), "rows": rows}
+    if profile:
+        report["profile"] = parts
+    if as_json:
+        click.echo(json.dumps(report))
+        return
+    print_bench_train(report)
+
+
+def print_bench_train(report: dict[str, Any]) -> None:
+    rows = [
+        [
+            row["model"],
+            row["form"] or "",
+            row["length"],
+            f"{row['ms_mean']:,.1f}",
+            f"{row['ms_best']:,.1f}",
+            f"{row['tokens_per_second']:,.0f}",
+            f"{row['floor_ms']:,.1f}",
+            f"{row['times_floor']:.1f} x",
+        ]
+        for row in report["rows"]
+    ]
+    table(["model", "form", "length", "ms", "best", "tokens/s", "floor, ms", "best / floor"], rows)
+    for name, parts in report.get("profile", {}).items():
+        total = sum(parts.values())
+        click.echo(f"\n{name}, {report['settings']['lengths'][-1]} tokens, one thread: {total:,.0f} ms a step")
+        for part, ms in parts.items():
+            if ms >= 0.005 * total:
+                click.echo(f"  {ms:8,.1f} ms  {ms / total:4.0%}  {part}")
+    machine, settings = report["machine"], report["settings"]
+    click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
+    click.echo(f"batch {settings['batch']}, {settings['runs']} steps after {settings['warmup']} to warm up")
+
+
 @main.command(short_help="Versions in use, and which devices can be used.")
 @json_option
 def info(as_json: bool) -> None:
@@ -671,7 +754,7 @@ def models(as_json: bool) -> None:
         forms = " ".join(form[0] for form in model["forms"])
         rows.append([model["name"], *shown, model["parameters"], state, forms])
     table(["name", *sizes, "parameters", "state", "forms"], rows)
-    click.echo("\nforms: s sequential, p paper, c chunked")
+    click.echo("\nforms: s sequential, p paper, c chunked, f fused")
     memory = " and ".join(str(n) for n in sorted({model["memory_size"] for model in found}))
     click.echo(f"state: numbers per sequence, with a memory of {memory} (bench) cells")
 

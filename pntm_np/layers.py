@@ -25,7 +25,7 @@ def positive(x: Array):
         y = fast.positive(x)
         return y, lambda g: fast.positive_back(g, x, y)
     xp = ad.array_module(x)
-    below = ad.special_module(x).expit(xp.minimum(x, 0))  # sigmoid(0) = 1/2 where x >= 0
+    below = ad.sigmoid(xp.minimum(x, 0))  # sigmoid(0) = 1/2 where x >= 0
     return below + xp.maximum(x, 0), lambda g: g * xp.where(x >= 0, 1.0, below * (1 - below))
 
 

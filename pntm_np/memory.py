@@ -25,17 +25,18 @@ def training_need(architecture: Architecture, rows: int, steps: int, cells: int,
     if isinstance(architecture, Stack):
         for mixer in architecture.mixers:
             if isinstance(mixer, MinGRU):
-                per_step += (13 + 7 * mixer.expansion) * d
+                per_step += (10 + 5 * mixer.expansion) * d
             elif isinstance(mixer, PNTM):
                 addresses = {"paper": 8 * mixer.cell, "fused": mixer.heads}.get(form, 4 * mixer.heads)
-                per_step += 25 * d + addresses * cells
+                per_step += 14 * d + addresses * cells
             elif isinstance(mixer, Attention):
                 per_step += 20 * d + 2.7 * mixer.heads * steps
                 per_step += 70 * steps / rows if mixer.positions == "fire" else 0
     elif isinstance(architecture, NTMModel):
-        per_step = 20 * d + 3.5 * architecture.heads * architecture.cell * cells
+        H, n = architecture.heads, architecture.cell
+        per_step = 29 * d + (2 * H + n) * cells if form == "fused" else 20 * d + 3.5 * H * n * cells
     elif isinstance(architecture, LSTMModel):
-        per_step = 17 * d
+        per_step = 10 * d
     return int(BYTES * (rows * steps * per_step + 3 * architecture.parameter_count()))
 
 

@@ -10,12 +10,11 @@ from autodiff.backend import Array
 
 def cell(gates: Any, c: Any) -> tuple[Any, Any, Any, Any]:
     """h_t, c_t, and what the way back needs: the activations (i, f, g, o) and tanh c_t."""
-    xp, special = ad.array_module(gates), ad.special_module(gates)
     size = c.shape[-1]
-    i, f, o = (special.expit(gates[:, k * size : (k + 1) * size]) for k in (0, 1, 3))
-    g = xp.tanh(gates[:, 2 * size : 3 * size])
+    i, f, o = (ad.sigmoid(gates[:, k * size : (k + 1) * size]) for k in (0, 1, 3))
+    g = ad.tanh(gates[:, 2 * size : 3 * size])
     c = f * c + i * g
-    squashed = xp.tanh(c)
+    squashed = ad.tanh(c)
     return o * squashed, c, (i, f, g, o), squashed
 
 

@@ -23,7 +23,7 @@ from autodiff.backend import Array, on_host
 
 CHUNK = 16  # steps, for one pair of heads; half of it is faster with more pairs, which are the work inside a chunk
 KEPT = 16  # chunks between the memories that are kept for the way back
-BLOCK = 1 << 18  # numbers in the largest temporary: the batch is worked off in blocks that stay in the cache
+BLOCK = 1 << 20  # numbers in the largest temporary: a larger batch is worked off in blocks
 
 
 class Level(NamedTuple):

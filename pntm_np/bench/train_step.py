@@ -1,0 +1,178 @@
+"""The training step of every model: milliseconds, tokens per second, and how far from its matrix products alone."""
+
+from __future__ import annotations
+
+import cProfile
+import math
+import pstats
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autodiff import backend
+from pntm_np import memory
+from pntm_np.bench.clock import summary, time_once
+from pntm_np.evaluation.decode import Stopped
+from pntm_np.models.attention import Attention
+from pntm_np.scans import default_form
+from pntm_np.training.config import Config
+from pntm_np.training.flat import join
+from pntm_np.training.learner import Learner, shard_cuts
+from pntm_np.training.optimizer import Moments
+from pntm_np.workers import Workers
+from tasks import TASKS, Batch
+
+FLOOR_WIDTH = 416  # of the square matrix whose product gives the machine's speed; the widest of P-NTM's layers
+PARTS = {  # where a function is, and what it does for a step
+    "linalg.py": "products",
+    "heads_fused.py": "heads and memory",
+    "chunked.py": "scans",
+    "sequential.py": "scans",
+    "paper.py": "scans",
+    "scan.py": "scans",
+    "lstm_fused.py": "LSTM cell and its products",
+    "ntm_fused.py": "NTM's products",
+    "ntm_kernels.py": "NTM heads and memory",
+    "lstm.py": "LSTM cell and its products",
+    "optimizer.py": "Adam",
+    "sweep.py": "adding up cotangents",
+    "attention.py": "attention",
+}
+KERNELS = {"gelu": "GELU", "layer_norm": "norms", "softmax": "softmax", "sigmoid": "gates", "positive": "gates"}
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    models: tuple[str, ...] = ("pntm",)
+    forms: tuple[str, ...] = ()  # the fastest one if empty
+    lengths: tuple[int, ...] = (41, 81, 121)
+    batch: int = 128
+    memory_size: int = 96
+    runs: int = 10
+    warmup: int = 3
+    backend: str = "cpu"
+    threads: int = 1
+    seed: int = 0
+
+    def contestants(self) -> list[Config]:
+        task = TASKS["parity-check"]
+        forms = self.forms or (default_form(self.backend),)
+        shared: dict[str, Any] = {"batch_size": self.batch, "memory_size": self.memory_size, "seed": self.seed}
+        shared |= {"backend": self.backend}
+        found = []
+        for model in self.models:
+            given = [Config.of(task, "paper", model=model, form=form, **shared) for form in forms]
+            known = given[0].architecture().forms
+            found += [c for c in given if c.form in known] or given[:1]
+        return found
+
+
+def form_of(config: Config) -> str:
+    """The form, if the model has several."""
+    return config.form if config.form in config.architecture().forms else ""
+
+
+def product_flops(config: Config, rows: int, length: int) -> int:
+    """Of the dense products of a step, forward and backward: every matrix meets every token once, three times over."""
+    architecture = config.architecture()
+    matrices = sum(math.prod(s) for name, s in architecture.shapes().items() if len(s) > 1 and name != "embed.weight")
+    scores = sum(2 * length * architecture.width for m in getattr(architecture, "mixers", ()) if type(m) is Attention)
+    return 6 * rows * length * (matrices + scores // 2)  # attention looks at half the positions, on average
+
+
+def product_speed(rows: int, workers: Workers, device: str) -> float:
+    """Flops per second of a large matrix product, cut like a batch of that many rows."""
+    xp = backend.load(device).xp
+    rng = np.random.default_rng(0)
+    a = xp.asarray(rng.standard_normal((rows, FLOOR_WIDTH), np.float32))
+    b = xp.asarray(rng.standard_normal((FLOOR_WIDTH, FLOOR_WIDTH), np.float32))
+    count = workers.threads if device == "cpu" else 1
+    parts = [slice(rows * k // count, rows * (k + 1) // count) for k in range(count)]
+    out = xp.empty_like(a)
+
+    def product() -> None:
+        list(workers.map(lambda part: xp.matmul(a[part], b, out=out[part]), parts))
+        backend.synchronize(device)
+
+    product()
+    return 2 * rows * FLOOR_WIDTH**2 / min(time_once(product) for _ in range(10))
+
+
+class Step:
+    """One training step, again and again on the same batch of noise."""
+
+    def __init__(self, config: Config, length: int, workers: Workers) -> None:
+        architecture, rng = config.architecture(), np.random.default_rng(config.seed)
+        params = join(architecture.init(rng), architecture.shapes(), np)
+        self.learner = Learner(config, params, Moments(np.zeros_like(params), np.zeros_like(params)), workers)
+        tokens, targets = rng.integers(0, architecture.vocabulary, (2, config.batch_size, length))
+        self.batch, self.count, self.device = Batch(tokens, targets, tokens >= 0), 0, config.backend
+
+    def __call__(self) -> None:
+        self.count += 1
+        self.learner.step(self.batch, self.count)
+        backend.synchronize(self.device)
+
+
+def need(config: Config, length: int, threads: int) -> int:
+    """Bytes of the shards that are at work at a time."""
+    cuts = shard_cuts(config.batch_size, config.backend)
+    together = min(threads, len(cuts) - 1) if config.backend == "cpu" else 1
+    rows = cuts[1] - cuts[0]
+    return together * memory.training_need(config.architecture(), rows, length, config.memory_size, config.form)
+
+
+def run(
+    settings: TrainSettings, workers: Workers, watch: Callable[[str, str, int, int], None], stop: Callable[[], bool]
+) -> Iterator[dict[str, Any]]:
+    for length in settings.lengths:
+        speed = product_speed(settings.batch * length, workers, settings.backend)
+        for config in settings.contestants():
+            step, seconds, form = Step(config, length, workers), [], form_of(config)
+            for k in range(settings.warmup + settings.runs):
+                if stop():
+                    raise Stopped
+                watch(config.model, form, length, k)
+                seconds.append(time_once(step))
+            timing = summary(seconds[settings.warmup :])
+            floor = product_flops(config, settings.batch, length) / speed
+            yield {
+                "model": config.model,
+                "form": form or None,
+                "length": length,
+                "batch": settings.batch,
+                "ms_mean": 1e3 * timing.mean,
+                "ms_std": 1e3 * timing.std,
+                "ms_best": 1e3 * timing.best,
+                "tokens_per_second": settings.batch * length / timing.mean,
+                "floor_ms": 1e3 * floor,
+                "times_floor": timing.best / floor,
+            }
+
+
+def profile(config: Config, length: int, runs: int) -> dict[str, float]:
+    """Milliseconds of a step by part, in one thread, as Python's profiler counts them, largest first."""
+    with Workers(1) as workers:
+        step = Step(config, length, workers)
+        step()
+        profiler = cProfile.Profile()
+        profiler.enable()
+        for _ in range(runs):
+            step()
+        profiler.disable()
+    parts: dict[str, float] = {}
+    for (file, _, function), (_, _, own, _, _) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+        name = part_of(Path(file), function)
+        parts[name] = parts.get(name, 0.0) + 1e3 * own / runs
+    return dict(sorted(parts.items(), key=lambda item: -item[1]))
+
+
+def part_of(path: Path, function: str) -> str:
+    if path.name == "fused.py" and path.parent.name in ("gated", "memory", "conv_shift"):
+        return "gated scan" if path.parent.name == "gated" else "scans"
+    if path.name in ("compiled.py", "elementwise.py", "reduce.py", "fused.py", "layers.py"):
+        return next((part for key, part in KERNELS.items() if key in function), "other element by element")
+    return PARTS.get(path.name, "the rest")
