@@ -28,8 +28,10 @@ def test_training(name: str, rows: int, steps: int, cells: int):
         params = architecture.init(np.random.default_rng(0))
         tokens = np.zeros((rows, steps), np.int64)
         batch = Batch(tokens, tokens, np.ones_like(tokens, bool))
+        gradient = ad.value_and_grad(objective, has_aux=True)
+        gradient(params, architecture, config, Batch(*(x[:1, :2] for x in batch)), 2, 1.0)  # loads compiled kernels
         tracemalloc.start()
-        ad.value_and_grad(objective, has_aux=True)(params, architecture, config, batch, rows * steps, 1.0)
+        gradient(params, architecture, config, batch, rows * steps, 1.0)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         estimate = memory.training_need(architecture, rows, steps, cells, form)
@@ -53,6 +55,7 @@ def test_there_is_some_memory_here():
 def test_decoding(name: str):
     for rows, steps, cells in ((32, 40, 256), (8, 90, 800)):
         model = pn.Model.new(name, 6, np.random.default_rng(0))
+        model.step(model.initial_state(1, 2), np.zeros(1, np.int64), Options(tau=0.01))  # loads compiled kernels
         tracemalloc.start()
         state = model.initial_state(rows, cells)
         for _ in range(steps if name.startswith("transformer") else 3):
