@@ -526,7 +526,7 @@ def bench(
     if ctx.invoked_subcommand:
         return
     from pntm_np.bench import forward, machine
-    from pntm_np.bench.display import Ahead, Progress
+    from pntm_np.bench.display import COMPILING, Ahead, Progress
     from pntm_np.bench.plot import plot_bench
     from pntm_np.bench.record import Record
 
@@ -542,7 +542,7 @@ def bench(
     check_writable(out)
     work = [(f"{m} {f}", n) for n in settings.lengths for m, f in contestants if (m, f, n) not in done]
     ahead = Ahead(work, settings.runs + settings.warmup)
-    with signals, Workers(threads) as workers, Progress("bench") as shown:
+    with signals, Workers(threads) as workers, Progress("bench", f"comparing forms; {COMPILING}") as shown:
 
         def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
             name = f"{model} {form}"
@@ -644,7 +644,7 @@ def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
     product, which is measured at the same time.
     """
     from pntm_np.bench import machine, train_step
-    from pntm_np.bench.display import Ahead, Progress
+    from pntm_np.bench.display import COMPILING, Ahead, Progress
 
     settings = train_step.TrainSettings(**given, forms=forms or ())
     for config in settings.contestants():
@@ -654,7 +654,7 @@ def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
     contestants = [(f"{c.model} {train_step.form_of(c)}".strip(), c) for c in settings.contestants()]
     ahead = Ahead([(name, n) for n in settings.lengths for name, _ in contestants], settings.runs + settings.warmup)
     rows, parts = [], {}
-    with signals, Workers(settings.threads) as workers, Progress("bench train") as shown:
+    with signals, Workers(settings.threads) as workers, Progress("bench train", COMPILING) as shown:
 
         def watch(model: str, form: str, length: int, run: int) -> None:
             name = f"{model} {form}".strip()

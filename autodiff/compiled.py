@@ -11,7 +11,7 @@ import numpy as np
 
 from autodiff import scalar
 from autodiff.backend import Array
-from autodiff.kernel import kernel
+from autodiff.kernel import kernel, selecting_kernel
 
 f32 = np.float32
 INFINITY = f32(math.inf)
@@ -148,13 +148,20 @@ def layer_norm(x: Array, scale: Array, bias: Array, eps: float):
     return y.reshape(x.shape), pullback
 
 
+@selecting_kernel
+def largest(x, r):
+    """Of row r. If there is a NaN, some number: what is subtracted from NaN does not matter."""
+    top = x[r, 0]
+    for i in range(x.shape[1]):
+        top = x[r, i] if x[r, i] > top else top
+    return top
+
+
 @kernel
 def _softmax(x, y):
     n, d = x.shape
     for r in range(n):
-        top = x[r, 0]
-        for i in range(1, d):
-            top = x[r, i] if x[r, i] > top else top
+        top = largest(x, r)
         top = top if abs(top) < INFINITY else ZERO  # NaN becomes 0 here and stays NaN in the sum
         total = ZERO
         for i in range(d):

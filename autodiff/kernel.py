@@ -41,6 +41,11 @@ def exact_kernel(function: Callable) -> Callable:
     return _compiled(function, {"contract", "nsz"})
 
 
+def selecting_kernel(function: Callable) -> Callable:
+    """For a maximum, which becomes vector code only if NaN need not come out of it."""
+    return _compiled(function, {"reassoc", "contract", "nsz", "nnan"})
+
+
 def inlined(function: Callable) -> Callable:
     """A part of kernels: a call would copy the description of every array that it is given."""
     return njit(inline="always")(function)

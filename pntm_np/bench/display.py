@@ -9,6 +9,7 @@ from typing import Any
 
 from pntm_np.bench.clock import clock_time
 
+COMPILING = "the first time kernels are compiled, for some seconds"
 EVERY = 5.0  # seconds between two plain lines
 GUESS = 2e-4  # seconds a step, before anything has been timed
 
@@ -37,10 +38,11 @@ class Ahead:
 
 
 class Progress:
-    """``with Progress("bench") as shown: shown.update(text, seconds_left)``; on stderr."""
+    """``with Progress("bench", "first ..") as shown: shown.update(text, seconds_left)``; on stderr."""
 
-    def __init__(self, what: str) -> None:
-        self.what, self.began, self.bar, self.last = what, time.perf_counter(), None, time.perf_counter()
+    def __init__(self, what: str, first: str) -> None:
+        self.what, self.first, self.bar = what, first, None
+        self.began = self.last = time.perf_counter()
 
     def __enter__(self) -> Progress:
         if sys.stderr.isatty():
@@ -50,9 +52,9 @@ class Progress:
             columns = (progress.TextColumn(self.what), progress.BarColumn(), progress.TextColumn("{task.description}"))
             self.bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
             self.bar.start()
-            self.line = self.bar.add_task("checking that all forms agree", total=None)
+            self.line = self.bar.add_task(self.first, total=None)
         else:
-            self._print("checking that all forms agree; the first time kernels are compiled, for some seconds")
+            self._print(self.first)
         return self
 
     def __exit__(self, *exception: Any) -> None:

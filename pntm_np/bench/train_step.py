@@ -83,8 +83,8 @@ def product_flops(config: Config, rows: int, length: int) -> int:
     return 6 * rows * length * (matrices + scores // 2)  # attention looks at half the positions, on average
 
 
-def product_speed(rows: int, workers: Workers, device: str) -> float:
-    """Flops per second of a large matrix product, cut like a batch of that many rows."""
+def product_speed(workers: Workers, device: str, rows: int = 8192) -> float:
+    """Flops per second of a large matrix product, cut like a batch."""
     xp = backend.load(device).xp
     rng = np.random.default_rng(0)
     a = xp.asarray(rng.standard_normal((rows, FLOOR_WIDTH), np.float32))
@@ -94,7 +94,7 @@ def product_speed(rows: int, workers: Workers, device: str) -> float:
     out = xp.empty_like(a)
 
     def product() -> None:
-        list(workers.map(lambda part: xp.matmul(a[part], b, out=out[part]), parts))
+        list(workers.map(lambda part: xp.matmul(a[part], b, out[part]), parts))
         backend.synchronize(device)
 
     product()
@@ -128,8 +128,8 @@ def need(config: Config, length: int, threads: int) -> int:
 def run(
     settings: TrainSettings, workers: Workers, watch: Callable[[str, str, int, int], None], stop: Callable[[], bool]
 ) -> Iterator[dict[str, Any]]:
+    speed = max(product_speed(workers, settings.backend) for _ in range(3))
     for length in settings.lengths:
-        speed = product_speed(settings.batch * length, workers, settings.backend)
         for config in settings.contestants():
             step, seconds, form = Step(config, length, workers), [], form_of(config)
             for k in range(settings.warmup + settings.runs):
@@ -137,6 +137,7 @@ def run(
                     raise Stopped
                 watch(config.model, form, length, k)
                 seconds.append(time_once(step))
+            speed = max(speed, product_speed(workers, settings.backend))
             timing = summary(seconds[settings.warmup :])
             floor = product_flops(config, settings.batch, length) / speed
             yield {

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import autodiff as ad
+from autodiff.backend import Array, kernels
 from pntm_np.layers import Weights, linear
 from pntm_np.models.options import Options
+from pntm_np.scans.forms import check_form
 
 POSITIONS = ("nope", "rope", "alibi", "fire")
 THETA = 10_000.0
@@ -61,12 +63,21 @@ class Attention:
         if self.positions == "rope":
             q, k = (rotate(y, past) for y in (q, k))
         keys, values = (ad.concatenate(old, new, axis=2) for old, new in ((state.keys, k), (state.values, v)))
-        scores = (q @ ad.swapaxes(keys, first=2, second=3)) * (1 / math.sqrt(size)) + self.bias(w, q, past)
-        xp = ad.array_module(ad.stop_gradient(scores))
-        causal = xp.arange(past + length) <= xp.arange(past, past + length)[:, None]
-        weights = ad.softmax(ad.where(xp.broadcast_to(causal, scores.shape), scores, -math.inf))
-        y = ad.reshape(ad.swapaxes(weights @ values, first=1, second=2), shape=(batch, length, width))
+        found = self.attend(q, keys, values, self.bias(w, q, past), options)
+        y = ad.reshape(ad.swapaxes(found, first=1, second=2), shape=(batch, length, width))
         return linear(y, w["W_o"]), Cache(keys, values)
+
+    def attend(self, q: Any, keys: Any, values: Any, bias: Any, options: Options) -> Any:
+        """softmax(q k / sqrt(size) + bias) v, where each position sees itself and those before it."""
+        if options.form == "fused":
+            check_form("attention", "fused", q, keys)
+            from pntm_np.models.attention_fused import attention_fused
+
+            return attention_fused(q, keys, values, bias)
+        scores = (q @ ad.swapaxes(keys, first=2, second=3)) * (1 / math.sqrt(q.shape[-1])) + bias
+        xp, (length, seen) = ad.array_module(ad.stop_gradient(scores)), scores.shape[2:]
+        causal = xp.arange(seen) <= xp.arange(seen - length, seen)[:, None]
+        return ad.softmax(ad.where(xp.broadcast_to(causal, scores.shape), scores, -math.inf)) @ values
 
     def step(self, w: Weights, x: Any, state: Cache, options: Options) -> tuple[Any, Cache]:
         y, state = self.sequence(w, x[:, None], state, options)
@@ -96,6 +107,23 @@ def rotate(x: Any, past: int) -> Any:
     xp, half = ad.array_module(plain), width // 2
     rate = THETA ** (-2.0 / width * xp.arange(half, dtype=xp.float64))
     angle = xp.arange(past, past + length, dtype=xp.float64)[:, None] * rate
-    cos, sin = xp.cos(angle).astype(plain.dtype), xp.sin(angle).astype(plain.dtype)
-    left, right = x[..., :half], x[..., half:]
-    return ad.concatenate(left * cos - right * sin, left * sin + right * cos, axis=-1)
+    return turn(x, xp.cos(angle).astype(plain.dtype), xp.sin(angle).astype(plain.dtype))
+
+
+@ad.differentiable
+def turn(x: Array, cos: Array, sin: Array):
+    """Every pair turned by an angle, which is a constant; the way back turns by its negative."""
+    xp, half = ad.array_module(x), x.shape[-1] // 2
+
+    def turned(x: Any, sign: float) -> Any:
+        y = xp.empty(x.shape, x.dtype)
+        if kernels(x):
+            from pntm_np.models.attention_fused import turn_pairs
+
+            turn_pairs(xp.ascontiguousarray(x), cos, sin, x.dtype.type(sign), y)
+            return y
+        left, right = x[..., :half], x[..., half:]
+        y[..., :half], y[..., half:] = left * cos - right * (sign * sin), left * (sign * sin) + right * cos
+        return y
+
+    return turned(x, 1.0), lambda g: (turned(g, -1.0), None, None)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from autodiff import scalar
+from autodiff.compiled import largest
 from autodiff.kernel import kernel
+from pntm_np.models.ntm import LOG_FLOOR, NORM_FLOOR
 from pntm_np.scans.inner import move
-
-NORM_FLOOR, LOG_FLOOR = np.float32(1e-8), np.float32(1e-12)
 
 
 @kernel
@@ -62,11 +62,9 @@ def activate_back(raw, b, heads, n, key, scalars, s, add, erase, d_key, d_scalar
 
 @kernel
 def softmax_row(x, h, rate, y):
-    """y[h] = softmax(rate x[h])"""
+    """y[h] = softmax(rate x[h]) for a rate >= 0."""
     m = x.shape[1]
-    top = rate * x[h, 0]
-    for i in range(m):
-        top = max(top, rate * x[h, i])
+    top = rate * largest(x, h)
     for i in range(m):
         y[h, i] = scalar.exp(rate * x[h, i] - top)
     total = x.dtype.type(0)
@@ -114,13 +112,14 @@ def dot(x, h, y, k):
 def cell_norms(M, norms):
     """norms[0] = |M_i|, at least the floor."""
     n, m = M.shape
+    floor = M.dtype.type(NORM_FLOOR)
     for i in range(m):
         norms[0, i] = M[0, i] * M[0, i]
     for j in range(1, n):
         for i in range(m):
             norms[0, i] += M[j, i] * M[j, i]
     for i in range(m):
-        norms[0, i] = max(np.sqrt(norms[0, i]), NORM_FLOOR)
+        norms[0, i] = max(np.sqrt(norms[0, i]), floor)
 
 
 @kernel
@@ -135,10 +134,10 @@ def key_norm(key, h):
 def address(M, a, key, scalars, s, norms, similarity, content, mixed, moved, logs, after):
     """Addresses of all heads into after (2H, m), from those before (a) and the memory before; the rest is scratch."""
     both, m = a.shape
-    one = M.dtype.type(1)
+    one, floor, log_floor = M.dtype.type(1), M.dtype.type(NORM_FLOOR), M.dtype.type(LOG_FLOOR)
     cell_norms(M, norms)
     for h in range(both):
-        length = max(key_norm(key, h), NORM_FLOOR)
+        length = max(key_norm(key, h), floor)
         beta, gate, gamma = scalars[h, 0], scalars[h, 1], scalars[h, 2]
         for i in range(m):
             similarity[h, i] = M.dtype.type(0)
@@ -150,7 +149,7 @@ def address(M, a, key, scalars, s, norms, similarity, content, mixed, moved, log
             mixed[h, i] = (one - gate) * a[h, i] + gate * content[h, i]  # a^g
         move(mixed, h, s[h, 0], s[h, 1], s[h, 2], moved)  # a^s
         for i in range(m):
-            logs[h, i] = scalar.log(moved[h, i] + LOG_FLOOR)
+            logs[h, i] = scalar.log(moved[h, i] + log_floor)
         softmax_row(logs, h, gamma, after)  # formulation (b)
 
 
@@ -180,18 +179,19 @@ def address_back(
     both, m = a.shape
     n = len(M)
     one, zero = M.dtype.type(1), M.dtype.type(0)
+    floor, log_floor = M.dtype.type(NORM_FLOOR), M.dtype.type(LOG_FLOOR)
     for i in range(m):
         g_norms[0, i] = zero
     for h in range(both):
         length = key_norm(key, h)
-        floored = max(length, NORM_FLOOR)
+        floored = max(length, floor)
         beta, gate, gamma = scalars[h, 0], scalars[h, 1], scalars[h, 2]
         along = dot(g, h, after, h)
         d_gamma = zero
         for i in range(m):
             scaled = after[h, i] * (g[h, i] - along)
             d_gamma += scaled * logs[h, i]
-            row[0, i] = gamma * scaled / (moved[h, i] + LOG_FLOOR)  # d_moved
+            row[0, i] = gamma * scaled / (moved[h, i] + log_floor)  # d_moved
         left, stay, right = row[0, m - 1] * mixed[h, 0], row[0, m - 1] * mixed[h, m - 1], row[0, 0] * mixed[h, m - 1]
         for i in range(m - 1):
             left += row[0, i] * mixed[h, i + 1]
@@ -214,12 +214,12 @@ def address_back(
             d_length += d_norms * norms[0, i]
             g_norms[0, i] += d_norms * floored
         d_scalars[h, 0], d_scalars[h, 1], d_scalars[h, 2] = d_beta, d_gate, d_gamma
-        slope = d_length / length if length > NORM_FLOOR else zero
+        slope = d_length / length if length > floor else zero
         for j in range(n):
             d_key[h, j] = dot(row, 0, M, j) + slope * key[h, j]
             multiply_add(d_M, j, key[h, j], row, 0)
     for i in range(m):
-        g_norms[0, i] = g_norms[0, i] / norms[0, i] if norms[0, i] > NORM_FLOOR else zero
+        g_norms[0, i] = g_norms[0, i] / norms[0, i] if norms[0, i] > floor else zero
     for j in range(n):
         for i in range(m):
             d_M[j, i] += g_norms[0, i] * M[j, i]

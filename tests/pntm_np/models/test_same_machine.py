@@ -55,6 +55,11 @@ def test_parameter_counts_are_the_papers():
         assert sum(v.size for v in model.init(np.random.default_rng(0)).values()) == COUNTS[name]
 
 
+def forms_of(model) -> tuple[str, ...]:
+    """Those that run here; attention, too, has a compiled pass beside its products."""
+    return usable_forms(model.forms or ("chunked", "fused"), "cpu")
+
+
 @names
 @pytest.mark.parametrize("small", [True, False], ids=["small", "paper"])
 def test_forward_equals_step_by_step(name: str, small: bool):
@@ -63,7 +68,7 @@ def test_forward_equals_step_by_step(name: str, small: bool):
         tokens = draw_tokens(2, length)
         start = model.initial_state(2, 20, dtype=np.float64)
         expected, _ = by_steps(model, params, tokens, start)
-        for form in usable_forms(model.forms, "cpu") or ("chunked",):
+        for form in forms_of(model):
             found = model.forward(params, tokens, 20, Options(form=form))
             # the paper forms: growth by EPS = 1e-6 a step in the addresses, through the rest of the network
             bound = 1e-9 if form != "paper" or name != "pntm" else 2e-5 * (length + 1)
@@ -93,7 +98,7 @@ def test_prefix_and_continue_equals_whole(name: str, small: bool):
     start = model.initial_state(2, 20, dtype=np.float64)
     for length in LENGTHS[1:]:
         tokens = draw_tokens(2, length)
-        for form in usable_forms(model.forms, "cpu") or ("chunked",):
+        for form in forms_of(model):
             # the paper form clamps at a cut, which hides what its epsilon added so far
             bound = 1e-9 if form != "paper" or name != "pntm" else 2e-5 * (length + 1)
             options = Options(form=form)
@@ -113,7 +118,7 @@ def test_the_past_does_not_depend_on_the_future_nor_rows_on_each_other(name: str
     model, params = machine(name, small, dtype)
     for length in LENGTHS:
         tokens = draw_tokens(3, length)
-        for form in usable_forms(model.forms, "cpu") or ("chunked",):
+        for form in forms_of(model):
             run = lambda t: model.forward(params, t, 20, Options(form=form))  # noqa: E731
             before = run(tokens)
             for t in {0, length // 3, length // 2, length - 1}:
@@ -224,7 +229,7 @@ def test_bench_models(name: str):
     for t in range(9):
         state, y = model.step(params, state, x[:, t])
         expected.append(y)
-    for form in usable_forms(model.forms, "cpu") or ("chunked",):
+    for form in forms_of(model):
         found, _ = model.run(params, x, start, Options(form=form))
         assert np.abs(found - np.stack(expected, 1)).max() <= (1e-9 if form != "paper" else 1e-4)
 

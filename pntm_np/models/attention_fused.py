@@ -1,0 +1,200 @@
+"""Causal attention in one compiled pass: scores exist for one position at a time, never T x T of them.
+
+For the way back the logarithm of each position's normaliser is kept, and weights are computed again.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import autodiff as ad
+from autodiff import scalar
+from autodiff.backend import Array
+from autodiff.kernel import kernel, selecting_kernel
+
+LANES = 32  # positions are counted in this many: the vector code of a loop leaves no rest to be done one by one
+
+
+@kernel
+def turned(x, b, h, first, last, out):
+    """One head's vectors (S, D), from the first to the last, as columns of (D, S): vector code runs along positions.
+
+    What a position does not see yet is zero, so that nothing of it, not even a NaN, gets into a sum.
+    """
+    for s in range(first, last):
+        for d in range(x.shape[3]):
+            out[d, s] = x[b, h, s, d]
+
+
+@kernel
+def add_rows(y, c, x, count):
+    """y += c x, a vector times a matrix, four rows at a time."""
+    size = len(c)
+    whole = size - size % 4
+    for d in range(0, whole, 4):
+        c0, c1, c2, c3 = c[d], c[d + 1], c[d + 2], c[d + 3]
+        for j in range(count):
+            y[j] += c0 * x[d, j] + c1 * x[d + 1, j] + c2 * x[d + 2, j] + c3 * x[d + 3, j]
+    for d in range(whole, size):
+        for j in range(count):
+            y[j] += c[d] * x[d, j]
+
+
+@kernel
+def dot_rows(y, x, count, out):
+    """out = x y, the rows of x along y, four at a time."""
+    zero = y.dtype.type(0)
+    size = len(out)
+    whole = size - size % 4
+    for d in range(0, whole, 4):
+        a0, a1, a2, a3 = zero, zero, zero, zero
+        for j in range(count):
+            a0 += y[j] * x[d, j]
+            a1 += y[j] * x[d + 1, j]
+            a2 += y[j] * x[d + 2, j]
+            a3 += y[j] * x[d + 3, j]
+        out[d], out[d + 1], out[d + 2], out[d + 3] = a0, a1, a2, a3
+    for d in range(whole, size):
+        a0 = zero
+        for j in range(count):
+            a0 += y[j] * x[d, j]
+        out[d] = a0
+
+
+@selecting_kernel
+def largest(x, count):
+    top = x[0]
+    for j in range(count):
+        top = x[j] if x[j] > top else top
+    return top
+
+
+@kernel
+def scores_of(query, keys, bias, h, i, count, padded, scores):
+    """The scores of position i and the first ``count`` ones; minus infinity in those that fill up."""
+    for j in range(padded):
+        scores[j] = query.dtype.type(0)
+    add_rows(scores, query, keys, padded)
+    if bias.shape[0]:
+        for j in range(count):
+            scores[j] += bias[h, i, j]
+    for j in range(count, padded):
+        scores[j] = query.dtype.type(-math.inf)
+
+
+@kernel
+def forward(q, k, v, bias, scale, out, normaliser):
+    """q (B, H, T, D), k and v (B, H, S, D), bias (H, T, S) or empty; the last T of the S positions look back."""
+    batch, heads, length, size = q.shape
+    seen = k.shape[2]
+    past, room = seen - length, (seen + LANES - 1) // LANES * LANES
+    keys, values, scores = np.empty((size, room), q.dtype), np.empty((size, room), q.dtype), np.empty(room, q.dtype)
+    query, found = np.empty(size, q.dtype), np.empty(size, q.dtype)
+    zero = q.dtype.type(0)
+    for b in range(batch):
+        for h in range(heads):
+            keys[:], values[:] = zero, zero
+            turned(k, b, h, 0, past, keys)
+            turned(v, b, h, 0, past, values)
+            for i in range(length):
+                count = past + i + 1
+                turned(k, b, h, count - 1, count, keys)
+                turned(v, b, h, count - 1, count, values)
+                padded = (count + LANES - 1) // LANES * LANES
+                for d in range(size):
+                    query[d] = q[b, h, i, d] * scale
+                scores_of(query, keys, bias, h, i, count, padded, scores)
+                top = largest(scores, padded)
+                total = zero
+                for j in range(padded):
+                    scores[j] = scalar.exp(scores[j] - top)
+                for j in range(padded):
+                    total += scores[j]
+                normaliser[b, h, i] = top + scalar.log(total)
+                dot_rows(scores, values, padded, found)
+                for d in range(size):
+                    out[b, h, i, d] = found[d] / total
+
+
+@kernel
+def backward(q, k, v, bias, scale, out, normaliser, g, d_q, d_k, d_v, d_bias):
+    """d_bias gains; the others are written."""
+    batch, heads, length, size = q.shape
+    seen = k.shape[2]
+    past, room = seen - length, (seen + LANES - 1) // LANES * LANES
+    keys, values = np.empty((size, room), q.dtype), np.empty((size, room), q.dtype)
+    d_keys, d_values = np.empty((size, room), q.dtype), np.empty((size, room), q.dtype)
+    weights, d_scores = np.empty(room, q.dtype), np.empty(room, q.dtype)
+    query, g_i, d_query = np.empty(size, q.dtype), np.empty(size, q.dtype), np.empty(size, q.dtype)
+    zero = q.dtype.type(0)
+    for b in range(batch):
+        for h in range(heads):
+            keys[:], values[:], d_keys[:], d_values[:] = zero, zero, zero, zero
+            turned(k, b, h, 0, past, keys)
+            turned(v, b, h, 0, past, values)
+            for i in range(length):
+                count = past + i + 1
+                turned(k, b, h, count - 1, count, keys)
+                turned(v, b, h, count - 1, count, values)
+                padded = (count + LANES - 1) // LANES * LANES
+                along = zero
+                for d in range(size):
+                    query[d], g_i[d] = q[b, h, i, d] * scale, g[b, h, i, d]
+                    along += g_i[d] * out[b, h, i, d]
+                scores_of(query, keys, bias, h, i, count, padded, weights)
+                shift = normaliser[b, h, i]
+                for j in range(padded):
+                    weights[j] = scalar.exp(weights[j] - shift)
+                    d_scores[j] = -along
+                add_rows(d_scores, g_i, values, padded)
+                for j in range(padded):
+                    d_scores[j] *= weights[j]
+                dot_rows(d_scores, keys, padded, d_query)
+                for d in range(size):
+                    d_q[b, h, i, d] = d_query[d] * scale
+                    x, y = g_i[d], query[d]
+                    for j in range(padded):
+                        d_values[d, j] += x * weights[j]
+                        d_keys[d, j] += y * d_scores[j]
+                if d_bias.shape[0]:
+                    for j in range(count):
+                        d_bias[h, i, j] += d_scores[j]
+            for s in range(seen):
+                for d in range(size):
+                    d_k[b, h, s, d], d_v[b, h, s, d] = d_keys[d, s], d_values[d, s]
+
+
+@kernel
+def turn_pairs(x, cos, sin, sign, out):
+    """RoPE: x (B, H, T, D), cos and sin (T, D / 2)."""
+    batch, heads, length, size = x.shape
+    half = size // 2
+    for b in range(batch):
+        for h in range(heads):
+            for t in range(length):
+                for d in range(half):
+                    c, s = cos[t, d], sign * sin[t, d]
+                    left, right = x[b, h, t, d], x[b, h, t, half + d]
+                    out[b, h, t, d] = left * c - right * s
+                    out[b, h, t, half + d] = left * s + right * c
+
+
+@ad.differentiable
+def attention_fused(q: Array, k: Array, v: Array, bias: Array):
+    """softmax(q k / sqrt(D) + bias) v over the past; ``bias`` (H, T, S), or 0 for none."""
+    dtype = np.result_type(q, k, v)
+    plain = getattr(bias, "ndim", 0) == 0
+    q, k, v = (np.ascontiguousarray(x, dtype) for x in (q, k, v))
+    bias = np.empty((0, 0, 0), dtype) if plain else np.ascontiguousarray(bias, dtype)
+    scale, out = dtype.type(1 / math.sqrt(q.shape[-1])), np.empty_like(q)
+    normaliser = np.empty(q.shape[:-1], dtype)
+    forward(q, k, v, bias, scale, out, normaliser)
+
+    def pullback(g):
+        d_q, d_k, d_v, d_bias = np.empty_like(q), np.empty_like(k), np.empty_like(v), np.zeros_like(bias)
+        backward(q, k, v, bias, scale, out, normaliser, np.ascontiguousarray(g, dtype), d_q, d_k, d_v, d_bias)
+        return d_q, d_k, d_v, None if plain else d_bias
+
+    return out, pullback
