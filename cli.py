@@ -537,9 +537,9 @@ def bench(
     contestants = settings.contestants()
     least = min(forward.need(form, settings.batch, settings.lengths[0]) for _, form in contestants)
     memory.require(least, f"a batch of {settings.batch:,}", "--batch or --lengths", backend)
+    check_writable(out)
     record = Record(out, settings, machine.describe(backend))
     done = record.open(resume)
-    check_writable(out)
     work = [(f"{m} {f}", n) for n in settings.lengths for m, f in contestants if (m, f, n) not in done]
     ahead = Ahead(work, settings.runs + settings.warmup)
     with signals, Workers(threads) as workers, Progress("bench", f"comparing forms; {COMPILING}") as shown:

@@ -63,7 +63,7 @@ class Disagreement(RuntimeError):
 def need(form: str, batch: int, length: int) -> int:
     """Bytes at the peak: input and output, and what the form makes; the paper's factor is a measured peak."""
     ends = 2 * batch * length * WIDTH
-    work = batch * min(length, SEGMENT) * 40 * WIDTH if form != "paper" else batch * length * (3.1 * CELLS * CELL)
+    work = batch * min(length, SEGMENT) * 40 * WIDTH if form != "paper" else batch * length * (6 * CELLS * CELL)
     return int(memory.BYTES * (ends + work))
 
 

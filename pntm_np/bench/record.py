@@ -41,6 +41,7 @@ class Record:
             )
         if _fixed(kept.get("machine", {})) != _fixed(self.machine):
             raise RecordError(f"{self.path} was made on another machine or with other versions; name another --out")
+        self.machine = kept["machine"]
         return found
 
     def add(self, row: dict[str, Any]) -> None:
