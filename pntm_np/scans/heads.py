@@ -65,20 +65,22 @@ def head_scan(
     segment = expect.integer("head_scan: segment", segment)
     if segment < 1:
         raise ValueError(f"head_scan: segment is {segment}; expected at least 1")
-    parts, reads = [], None
+    parts, reads, readers = [], None, read_shifts.shape[2]
+    shifts = concatenate(read_shifts, write_shifts, axis=2)  # all heads move alike
+    address, memory = concatenate(state.read_address, state.write_address, axis=1), state.memory
     for t in range(0, length, segment):
         now = (slice(None), slice(t, t + segment))
-        q, read_address = conv_shift_scan(read_shifts[now], state.read_address, form=form)
-        w, write_address = conv_shift_scan(write_shifts[now], state.write_address, form=form)
-        part, memory = memory_scan(q, w, values[now], state.memory, form=form)
-        state = HeadState(read_address, write_address, memory)
-        del q, w  # the next segment's addresses take their place
+        addresses, address = conv_shift_scan(shifts[now], address, form=form)
+        q, w = addresses[:, :, :readers], addresses[:, :, readers:]
+        part, memory = memory_scan(q, w, values[now], memory, form=form)
+        del addresses, q, w  # the next segment's addresses take their place
         if type(part) is Tensor:
             parts.append(part)
             continue
         if reads is None:
             reads = array_module(part).empty((part.shape[0], length, *part.shape[2:]), part.dtype)
         reads[now] = part
+    state = HeadState(address[:, :readers], address[:, readers:], memory)
     return concatenate(*parts, axis=1) if parts else reads, state
 
 

@@ -4,9 +4,9 @@ Inside a chunk that starts from 0 the state is V_t and what it keeps of its star
 1 - z so far; so h_t = D_t (state at the chunk's start) + V_t. Products of numbers in [0, 1], no logarithm, no
 division: exact for gates of exactly 0 and 1.
 
-With about sqrt(T) chunks it takes about 3 sqrt(T) steps: V, D, and the joining. On a CPU a step of a few thousand
-numbers is no slower than one of fewer, and joining costs time: there are only so many chunks that a step has that many,
-and with a wide state only one, which is the loop.
+With about sqrt(T) chunks it takes about 3 sqrt(T) steps: V, D, and the joining. On a CPU there are only so many chunks
+that a step has some ten thousand numbers: joining costs time, and fewer of them would be many small steps, at which
+threads wait for each other. With a very wide state there is one chunk, which is the loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autodiff import array_module, differentiable
 from autodiff.backend import Array, on_host
 from pntm_np.scans.gated.sequential import walk
 
-STEP = 2048  # numbers in a step, from which on its size and not its number decides the time
+STEP = 1 << 16  # numbers in a step
 
 
 def chunk_size(length: int, start: Any) -> int:

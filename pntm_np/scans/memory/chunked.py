@@ -114,6 +114,34 @@ def forward(xp: Any, chunk: Chunk, M: Any) -> tuple[Any, Any]:
     return reads, next_memory(chunk, whole, M)
 
 
+def forward_by_distance(xp: Any, q: Any, w: Any, v: Any, M: Any) -> tuple[Any, Any]:
+    """The same for several chunks at once, q (B, N, C, R, m), w (B, W, N, C, m), v (B, W, N, C, n).
+
+    Instead of by halving, pairs are taken by their distance: a write as it is left after 0, 1, 2, .. further steps is
+    met by the queries of that step. More work if there are many pairs of heads, but far fewer and larger operations.
+    """
+    size = w.shape[3]
+    decay = 1 - w
+    prefix = decay.copy()
+    for c in range(1, size):
+        prefix[..., c, :] *= prefix[..., c - 1, :]
+    left, at_the_end = w.copy(), xp.empty_like(w)
+    reads = xp.zeros((*w.shape[:4], q.shape[3], v.shape[-1]), w.dtype)
+    for distance in range(size):
+        left = left[..., : size - distance, :]
+        if distance:
+            left *= decay[..., distance:, :]
+        at_the_end[..., size - 1 - distance, :] = left[..., -1, :]
+        scores = xp.einsum("bxsrm,bwxsm->bwxsr", q[:, :, distance:], left)
+        reads[..., distance:, :, :] += scores[..., None] * v[..., : size - distance, None, :]
+    queries = q.transpose(1, 0, 2, 3, 4)[:, :, None] * prefix.transpose(2, 0, 1, 3, 4)[..., None, :]  # N B W C R m
+    for x in range(w.shape[2]):
+        found = rows(queries[x]) @ M
+        reads[:, :, x] += found.reshape(reads[:, :, x].shape)
+        M = prefix[:, :, x, -1, :, None] * M + transposed(at_the_end[:, :, x]) @ v[:, :, x]
+    return reads, M
+
+
 def next_memory(chunk: Chunk, whole: Level, M: Any) -> Any:
     return whole.prefix[..., -1, :, None] * M + transposed(chunk.w * whole.suffix) @ chunk.v
 
@@ -194,16 +222,20 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
     start = M0.astype(dtype)
     last = xp.empty_like(start)
 
+    by_distance = not on_host(q) or readers * writers == 1
+
     def blocks() -> Iterator[slice]:
         """Parts of the batch whose temporaries stay in the cache; on a device the whole of it."""
-        count = max(1, BLOCK // (writers * readers * size * cells)) if on_host(q) else max(batch, 1)
+        most = writers * readers * size * cells * (KEPT if by_distance else 1)
+        count = max(1, BLOCK // most) if on_host(q) else max(batch, 1)
         return (slice(b, b + count) for b in range(0, batch, count))
 
-    def load(block: slice, t: int) -> Chunk:
-        """The chunk that starts at step t, heads before time; a short one is filled up with steps that do nothing."""
-        parts = [x[block, t : t + size].astype(dtype) for x in (q, w, v)]
-        if t + size > length:
-            parts = [xp.pad(x, ((0, 0), (0, t + size - length), (0, 0), (0, 0))) for x in parts]
+    def load(block: slice, t: int, count: int = 1) -> Chunk:
+        """The chunks that start at step t, heads before time; a short one is filled up with steps that do nothing."""
+        end = t + count * size
+        parts = [x[block, t:end].astype(dtype) for x in (q, w, v)]
+        if end > length:
+            parts = [xp.pad(x, ((0, 0), (0, end - length), (0, 0), (0, 0))) for x in parts]
         parts = [parts[0], *(x.swapaxes(1, 2) for x in parts[1:])]
         return Chunk(*(xp.ascontiguousarray(x) for x in parts))
 
@@ -213,8 +245,17 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
         for number, t in enumerate(starts):
             if number % KEPT == 0:
                 kept[block.start, t] = M
-            found, M = forward(xp, load(block, t), M)
-            reads[block, t : t + size] = found[:, :, : length - t].transpose(0, 2, 3, 1, 4)
+                if by_distance:
+                    count = min(KEPT, len(starts) - number)
+                    q_x, w_x, v_x = load(block, t, count)
+                    q_x = q_x.reshape(len(M), count, size, readers, cells)
+                    w_x, v_x = (x.reshape(len(M), writers, count, size, -1) for x in (w_x, v_x))
+                    found, M = forward_by_distance(xp, q_x, w_x, v_x, M)
+                    found = found.reshape(len(M), writers, count * size, readers, width)
+                    reads[block, t : t + count * size] = found[:, :, : length - t].transpose(0, 2, 3, 1, 4)
+            if not by_distance:
+                found, M = forward(xp, load(block, t), M)
+                reads[block, t : t + size] = found[:, :, : length - t].transpose(0, 2, 3, 1, 4)
         last[block] = M
 
     def pullback(g):
