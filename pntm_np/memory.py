@@ -30,8 +30,8 @@ def training_need(architecture: Architecture, rows: int, steps: int, cells: int,
                 addresses = {"paper": 8 * mixer.cell, "fused": mixer.heads}.get(form, 4 * mixer.heads)
                 per_step += 14 * d + addresses * cells
             elif isinstance(mixer, Attention):
-                per_step += 20 * d + 2.7 * mixer.heads * steps
-                per_step += 70 * steps / rows if mixer.positions == "fire" else 0
+                per_step += 15 * d if form == "fused" else 20 * d + 2.7 * mixer.heads * steps
+                per_step += {"fire": 70, "alibi": mixer.heads}.get(mixer.positions, 0) * steps / rows
     elif isinstance(architecture, NTMModel):
         H, n = architecture.heads, architecture.cell
         per_step = 29 * d + (2 * H + n) * cells if form == "fused" else 20 * d + 3.5 * H * n * cells
