@@ -24,6 +24,7 @@ from typing import Any
 import click
 
 import autodiff
+from autodiff import backend as devices
 from pntm_np import memory
 from pntm_np.arguments import (
     Count,
@@ -43,7 +44,7 @@ from pntm_np.bench.record import RecordError
 from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.decode import Stopped
 from pntm_np.evaluation.trained import TaskNeeded
-from pntm_np.models import BENCH_MODELS, MODELS
+from pntm_np.models import MODELS
 from pntm_np.scans import FORMS, FormUnavailable
 from pntm_np.scans.forms import require_fused
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
@@ -204,7 +205,7 @@ def say(message: str) -> None:
 
 
 def versions() -> dict[str, str]:
-    libraries = ("pntm", "numpy", "scipy", "safetensors")
+    libraries = ("pntm", "numpy", "scipy", "safetensors", *(["numba"] if devices.compiled() else []))
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in libraries}
 
 
@@ -531,17 +532,16 @@ def bench(
     from pntm_np.bench.record import Record
 
     backend, threads = given["backend"], given["threads"]
-    for model in given["models"]:
-        check_forms(model, BENCH_MODELS[f"bench-{model}"].forms, forms, backend)
     settings = forward.Settings(**given, **({"forms": forms} if forms else {}))
     contestants = settings.contestants()
+    check_forms(forms, backend, contestants)
     least = min(forward.need(form, settings.batch, settings.lengths[0]) for _, form in contestants)
     memory.require(least, f"a batch of {settings.batch:,}", "--batch or --lengths", backend)
     check_writable(out)
     record = Record(out, settings, machine.describe(backend))
     done = record.open(resume)
     work = [(f"{m} {f}", n) for n in settings.lengths for m, f in contestants if (m, f, n) not in done]
-    ahead = Ahead(work, settings.runs + settings.warmup)
+    ahead = Ahead(work, settings.runs + settings.warmup, settings.patience)
     with signals, Workers(threads) as workers, Progress("bench", f"comparing forms; {COMPILING}") as shown:
 
         def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
@@ -576,12 +576,12 @@ def bench(
         plot_bench(report, plot)
 
 
-def check_forms(model: str, known: tuple[str, ...], forms: Any, backend: str) -> None:
-    """Refuse forms that a model does not have at all, or that cannot run here, before anything is timed."""
-    if forms and not set(forms) & set(known):
-        raise click.UsageError(f"--forms {','.join(forms)}: {model} has {', '.join(known) or 'one form only'}")
+def check_forms(forms: Any, backend: str, contestants: list) -> None:
+    """Refuse forms that cannot run here, or that none of the models has, before anything is timed."""
     if forms and "fused" in forms:
         require_fused("--forms fused", backend == "cpu")
+    if not contestants:
+        raise click.UsageError(f"--forms {','.join(forms)}: none of --models has that; pntm models lists who has what")
 
 
 def check_writable(path: Path) -> None:
@@ -647,8 +647,8 @@ def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
     from pntm_np.bench.display import COMPILING, Ahead, Progress
 
     settings = train_step.TrainSettings(**given, forms=forms or ())
+    check_forms(forms, settings.backend, settings.contestants())
     for config in settings.contestants():
-        check_forms(config.model, config.architecture().forms or tuple(FORMS), forms, settings.backend)
         need = train_step.need(config, settings.lengths[-1], settings.threads)
         memory.require(need, f"a step of {config.model}", "--batch or --lengths", settings.backend)
     contestants = [(f"{c.model} {train_step.form_of(c)}".strip(), c) for c in settings.contestants()]

@@ -5,6 +5,7 @@ Kernels are serial and release the interpreter's lock: threads call them side by
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -53,5 +54,6 @@ def inlined(function: Callable) -> Callable:
 
 def _compiled(function: Callable, freedom: set[str]) -> Callable:
     dispatcher = njit(nogil=True, error_model="numpy", fastmath=freedom)(function)
-    dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with another key
+    with contextlib.suppress(RuntimeError):  # nowhere to keep it: compiled anew in every process
+        dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with another key
     return dispatcher

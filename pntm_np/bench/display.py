@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from typing import Any
@@ -15,10 +16,10 @@ GUESS = 2e-4  # seconds a step, before anything has been timed
 
 
 class Ahead:
-    """How long the rest takes: every contestant as long per step as last time it was timed."""
+    """How long the rest takes: every contestant as long per step as last time it was timed, until patience ends."""
 
-    def __init__(self, work: list[tuple[str, int]], repeats: int) -> None:
-        self.work, self.repeats = list(work), repeats  # (contestant, length), in order
+    def __init__(self, work: list[tuple[str, int]], repeats: int, patience: float = math.inf) -> None:
+        self.work, self.repeats, self.patience = list(work), repeats, patience  # work: (contestant, length), in order
         self.rate: dict[str, float] = {}
 
     def timed(self, name: str, length: int, seconds: float) -> None:
@@ -33,7 +34,12 @@ class Ahead:
 
     def left(self, now: tuple[str, int], done: int) -> float:
         fallback = max(self.rate.values(), default=GUESS)
-        total = sum(self.rate.get(n, fallback) * length for n, length in self.work) * self.repeats
+        total, given_up = 0.0, set()
+        for name, length in self.work:
+            if name not in given_up:
+                once = self.rate.get(name, fallback) * length
+                total += once * self.repeats
+                given_up |= {name} if once > self.patience else set()
         return max(0.0, total - done * self.rate.get(now[0], fallback) * now[1])
 
 

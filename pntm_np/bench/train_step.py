@@ -58,16 +58,16 @@ class TrainSettings:
     seed: int = 0
 
     def contestants(self) -> list[Config]:
-        task = TASKS["parity-check"]
-        forms = self.forms or (default_form(self.backend),)
+        """Models in those of the forms that they have; without any named, each in its fastest."""
         shared: dict[str, Any] = {"batch_size": self.batch, "memory_size": self.memory_size, "seed": self.seed}
         shared |= {"backend": self.backend}
-        found = []
-        for model in self.models:
-            given = [Config.of(task, "paper", model=model, form=form, **shared) for form in forms]
-            known = given[0].architecture().forms
-            found += [c for c in given if c.form in known] or given[:1]
-        return found
+        forms = self.forms or (default_form(self.backend),)
+        every = [
+            Config.of(TASKS["parity-check"], "paper", model=model, form=form, **shared)
+            for model in self.models
+            for form in forms
+        ]
+        return [c for c in every if not self.forms or c.form in c.architecture().forms]
 
 
 def form_of(config: Config) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from autodiff import array_module
+from pntm_np.checkpoint import Model
 from pntm_np.evaluation.score import Evaluation, evaluate, evaluation_memory
 from pntm_np.evaluation.thresholds import GATE_TAUS, TAU, TAUS, choose_thresholds
 from pntm_np.evaluation.trained import Trained
@@ -17,6 +20,7 @@ from pntm_np.workers import Workers
 from tasks import Task
 
 EVERY = 5.0  # seconds between two plain lines of progress
+SILENCE = 1.5  # seconds of preparing after which one is told why nothing happens
 
 
 class Evaluating:
@@ -36,12 +40,24 @@ class Evaluating:
             )  # fmt: skip
 
 
+def prepare(model: Model, options: Options, say: Callable[[str], None]) -> None:
+    """One step ahead of the others: it loads compiled kernels, or compiles and keeps them, which is said."""
+    timer = threading.Timer(SILENCE, say, ["compiling, for some seconds; this is kept for the next time"])
+    timer.start()
+    try:
+        token = array_module(model.params["embed.weight"]).zeros(1, "int64")
+        model.step(model.initial_state(1, 2), token, options)
+    finally:
+        timer.cancel()
+
+
 def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[str], None]) -> Options:
     """The options of an evaluation; what is ``auto`` is chosen on lengths up to the training length."""
     if gate_tau is None:
         gate_tau = tau if tau == "auto" else 0.0
     tau_now, gate_tau_now = (TAU if tau == "auto" else tau), (0.0 if gate_tau == "auto" else gate_tau)
     options = Options(evaluating.form, tau_now, gate_tau_now)
+    prepare(evaluating.model, options, say)
     if "auto" not in (tau, gate_tau):
         return options
     trained = evaluating.trained

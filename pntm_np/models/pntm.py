@@ -66,7 +66,7 @@ class PNTM:
 
     def step(self, w: Weights, x: Any, state: HeadState, options: Options) -> tuple[Any, HeadState]:
         s, v = self.controls(w, x, options)
-        if options.form == "fused":
+        if options.form == "fused" and not any(isinstance(x, ad.Tensor) for x in (s, v, *state)):
             check_form("P-NTM", "fused", s)
             from pntm_np.scans.heads_fused import heads_step
 

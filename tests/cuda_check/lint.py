@@ -26,13 +26,22 @@ MODULES = {"ad", "autodiff", "backend", "json", "math", "np"}  # their functions
 HOST_FILES = (  # they handle host arrays on purpose
     "autodiff/backend.py",
     "autodiff/check.py",
+    "autodiff/compiled.py",  # compiled, for the CPU alone
+    "autodiff/scalar.py",
+    "autodiff/single.py",  # float32 on the CPU
+    "pntm_np/bench/forward.py",  # inputs and outputs; what is between is on the device
+    "pntm_np/bench/train_step.py",
     "pntm_np/checkpoint.py",
     "pntm_np/evaluation/answer.py",
     "pntm_np/evaluation/decode.py",  # prompts and answers; what is between is on the device
     "pntm_np/evaluation/score.py",
+    "pntm_np/models/attention_fused.py",
     "pntm_np/models/initial.py",
+    "pntm_np/models/lstm_fused.py",
+    "pntm_np/models/ntm_fused.py",
+    "pntm_np/models/ntm_kernels.py",
     "pntm_np/models/summary.py",
-    "pntm_np/scans/conv_shift/fused.py",  # compiled, for the CPU alone
+    "pntm_np/scans/conv_shift/fused.py",
     "pntm_np/scans/gated/fused.py",
     "pntm_np/scans/heads_fused.py",
     "pntm_np/scans/memory/fused.py",

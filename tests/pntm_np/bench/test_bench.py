@@ -180,6 +180,9 @@ def test_times_for_people():
     ahead.finished("a", 10)
     ahead.skip("b")
     assert ahead.left(("a", 20), 0) == pytest.approx(4)
+    impatient = Ahead([("a", 10), ("a", 20), ("a", 40)], 1, patience=1.5)
+    impatient.timed("a", 10, 1.0)
+    assert impatient.left(("a", 10), 0) == pytest.approx(1 + 2)  # the longest is not tried
 
 
 def test_peak_memory():
@@ -220,7 +223,7 @@ BAD = [
     (["--models", "lstm"], "lstm"),
     (["--models", ""], "model"),
     (["--forms", "fast"], "fast"),
-    (["--forms", "paper", "--models", "ntm"], "ntm has sequential"),
+    (["--forms", "paper", "--models", "ntm"], "none of --models has that"),
     (["--batch", "0"], "from 1 to"),
     (["--runs", "x"], "from 1 to"),
     (["--warmup", "-1"], "from 1 to"),
