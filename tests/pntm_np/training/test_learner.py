@@ -12,7 +12,7 @@ from pntm_np.randomness import BATCHES, PARAMETERS, generator
 from pntm_np.training import learner as module
 from pntm_np.training.config import Config
 from pntm_np.training.flat import views
-from pntm_np.training.learner import Learner, Report, objective, shards_of
+from pntm_np.training.learner import Learner, objective, shards_of
 from pntm_np.training.optimizer import Moments, adam
 from pntm_np.training.run import Progress
 from pntm_np.workers import Workers
@@ -150,19 +150,20 @@ def test_a_gradient_whose_square_is_not_finite_is_not_applied(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ("pntm", "ntm", "lstm", "transformer-fire"))
-def test_on_a_device_a_step_is_the_same_and_synchronises_once(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(backend, "compiled", lambda: False)  # a device has no compiled kernels
+def test_on_a_device_a_step_is_the_same_and_synchronises_once(name: str):
     sizes = SMALL if name == "pntm" else {}
     host, device = (
         config(model=name, form="chunked", sizes=sizes, sharpen=0.01 if name == "pntm" else 0.0, backend=b)
         for b in ("cpu", "standin")
     )
     with Workers(1) as workers:
-        on_host, on_device = learner(host, workers), learner(device, workers)
-        for step in (1, 2, 3):
+        for step in (1, 2, 3):  # each from the start: Adam's first steps make much of the sign of a gradient near 0
+            on_host, on_device = learner(host, workers), learner(device, workers)
             before = standin.synchronisations
             found = on_device.step(samples(device, step), step)
             assert standin.synchronisations == before + 1
-            assert found == Report(*on_host.step(samples(host, step), step))
+            # float32 in another order of sums, and functions of its own on the CPU
+            assert found == pytest.approx(on_host.step(samples(host, step), step), rel=1e-4)
+            g, expected = ad.to_host(on_device.gradient), on_host.gradient
+            assert np.abs(g - expected).max() <= 1e-4 * np.abs(expected).max()
     assert backend.owner(on_device.flat).name == "standin"
-    assert ad.to_host(on_device.flat).tobytes() == on_host.flat.tobytes()
