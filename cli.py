@@ -12,6 +12,7 @@ import contextlib
 import errno
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import shlex
@@ -610,7 +611,7 @@ def print_bench(report: dict[str, Any]) -> None:
                 duration(row["best"]),
                 "-" if speedup is None else f"{speedup:.2f} x",
                 "-" if peak is None else memory.size(peak),
-                "" if row["agrees"] else f"outputs differ by {row['deviation']:.1e}",
+                "" if row["agrees"] else f"outputs differ by {row['deviation'] or math.inf:.1e}",
             ]
         )
     table(["length", "model", "form", "mean", "deviation", "best", "over NTM", "memory", ""], rows)

@@ -27,7 +27,7 @@ def cores() -> int:
 
 def keep_freed_memory() -> None:
     """Ask glibc to keep what is freed. It would hand large arrays back to the system, which clears them for the next
-    use: a third of the time of a training step. Elsewhere nothing is changed."""
+    use: a large part of the time of a training step. Elsewhere nothing is changed."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         for parameter, value in ((M_MMAP_THRESHOLD, 1 << 30), (M_TRIM_THRESHOLD, (1 << 31) - 1), (M_TOP_PAD, 1 << 26)):

@@ -106,6 +106,26 @@ def test_what_cannot_fit_is_reported_with_the_number(monkeypatch):
     assert "a batch of 2 needs about" in refused.stderr and "--batch or --lengths" in refused.stderr
 
 
+def test_a_row_is_compared_with_the_reference_even_if_that_is_not_timed_now(monkeypatch):
+    """Resumed in the middle of a length, or asked for one form alone: no form is its own witness."""
+    right, calls, factor = forward.Contestant.run, [], np.float32(1.01)
+
+    def wrong_from_the_second_call_on(self, x, y, stop=None):
+        right(self, x, y)
+        calls.append(self.form)
+        if self.form == "sequential" and len(calls) > 1:  # the comparison before anything is timed is right
+            y *= factor
+
+    monkeypatch.setattr(forward.Contestant, "run", wrong_from_the_second_call_on)
+    alone = [*SMALL[:2], "20", *SMALL[3:], "--models", "pntm", "--forms", "sequential", "--json"]
+    (row,) = json.loads(invoke(*alone).stdout)["rows"]
+    assert not row["agrees"] and row["deviation"] == pytest.approx(0.01, rel=1e-2)
+    calls, factor = [], np.float32(np.nan)
+    text = invoke(*alone, "--out", "other.json").stdout
+    (row,) = json.loads(text)["rows"]
+    assert not row["agrees"] and row["deviation"] is None and "NaN" not in text and "Infinity" not in text
+
+
 def test_patience(monkeypatch):
     clock = iter(np.arange(0.0, 10**6, 40.0))
     monkeypatch.setattr(forward, "time_once", lambda run: (run(), next(clock))[1])
