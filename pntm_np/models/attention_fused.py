@@ -78,7 +78,7 @@ def scores_of(query, keys, bias, h, i, count, padded, scores):
         scores[j] = query.dtype.type(0)
     add_rows(scores, query, keys, padded)
     if bias.shape[0]:
-        for j in range(count):
+        for j in range(padded):
             scores[j] += bias[h, i, j]
     for j in range(count, padded):
         scores[j] = query.dtype.type(-math.inf)
@@ -86,7 +86,7 @@ def scores_of(query, keys, bias, h, i, count, padded, scores):
 
 @kernel
 def forward(q, k, v, bias, scale, out, normaliser):
-    """q (B, H, T, D), k and v (B, H, S, D), bias (H, T, S) or empty; the last T of the S positions look back."""
+    """q (B, H, T, D), k and v (B, H, S, D), bias (H, T, S, filled up) or empty; the last T positions look back."""
     batch, heads, length, size = q.shape
     seen = k.shape[2]
     past, room = seen - length, (seen + LANES - 1) // LANES * LANES
@@ -159,7 +159,7 @@ def backward(q, k, v, bias, scale, out, normaliser, g, d_q, d_k, d_v, d_bias):
                         d_values[d, j] += x * weights[j]
                         d_keys[d, j] += y * d_scores[j]
                 if d_bias.shape[0]:
-                    for j in range(count):
+                    for j in range(padded):
                         d_bias[h, i, j] += d_scores[j]
             for s in range(seen):
                 for d in range(size):
@@ -187,7 +187,8 @@ def attention_fused(q: Array, k: Array, v: Array, bias: Array):
     dtype = np.result_type(q, k, v)
     plain = getattr(bias, "ndim", 0) == 0
     q, k, v = (np.ascontiguousarray(x, dtype) for x in (q, k, v))
-    bias = np.empty((0, 0, 0), dtype) if plain else np.ascontiguousarray(bias, dtype)
+    seen = k.shape[2]
+    bias = np.empty((0, 0, 0), dtype) if plain else np.pad(bias.astype(dtype), ((0, 0), (0, 0), (0, -seen % LANES)))
     scale, out = dtype.type(1 / math.sqrt(q.shape[-1])), np.empty_like(q)
     normaliser = np.empty(q.shape[:-1], dtype)
     forward(q, k, v, bias, scale, out, normaliser)
@@ -195,6 +196,6 @@ def attention_fused(q: Array, k: Array, v: Array, bias: Array):
     def pullback(g):
         d_q, d_k, d_v, d_bias = np.empty_like(q), np.empty_like(k), np.empty_like(v), np.zeros_like(bias)
         backward(q, k, v, bias, scale, out, normaliser, np.ascontiguousarray(g, dtype), d_q, d_k, d_v, d_bias)
-        return d_q, d_k, d_v, None if plain else d_bias
+        return d_q, d_k, d_v, None if plain else d_bias[..., :seen]
 
     return out, pullback
