@@ -43,13 +43,12 @@ from pntm_np.arguments import (
 )
 from pntm_np.bench.record import RecordError
 from pntm_np.checkpoint import CheckpointError
-from pntm_np.evaluation.decode import Stopped
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
 from pntm_np.scans import FORMS, FormUnavailable
 from pntm_np.scans.forms import require_fused
+from pntm_np.signals import Signals, Stopped
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
-from pntm_np.training.signals import Signals
 from pntm_np.workers import Workers, cores
 from tasks import TASKS, TaskError
 

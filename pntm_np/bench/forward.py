@@ -20,10 +20,10 @@ from autodiff import backend
 from pntm_np import memory
 from pntm_np.bench.clock import summary, time_once
 from pntm_np.bench.machine import PeakMemory
-from pntm_np.evaluation.decode import Stopped
 from pntm_np.models import BENCH_MODELS, Options
 from pntm_np.models.bench import CELL, CELLS, WIDTH
 from pntm_np.scans import default_form, usable_forms
+from pntm_np.signals import Stopped
 from pntm_np.workers import Workers
 
 MODELS = ("ntm", "pntm")

@@ -15,9 +15,9 @@ import numpy as np
 from autodiff import backend
 from pntm_np import memory
 from pntm_np.bench.clock import summary, time_once
-from pntm_np.evaluation.decode import Stopped
 from pntm_np.models.attention import Attention
 from pntm_np.scans import default_form
+from pntm_np.signals import Stopped
 from pntm_np.training.config import Config
 from pntm_np.training.flat import join
 from pntm_np.training.learner import Learner, shard_cuts

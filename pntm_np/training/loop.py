@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import autodiff as ad
 from pntm_np.checkpoint import Model
-from pntm_np.evaluation.decode import Stopped
 from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate, paper_cells
 from pntm_np.evaluation.thresholds import TAU, spread
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, generator
+from pntm_np.signals import Stopped
 from pntm_np.training.config import PATIENCE, QUIET, Config
 from pntm_np.training.learner import Learner, Report
 from pntm_np.training.run import Progress, Run

@@ -14,13 +14,13 @@ import numpy as np
 
 from pntm_np import memory
 from pntm_np.checkpoint import load
-from pntm_np.evaluation.decode import Stopped
 from pntm_np.evaluation.score import LengthScore, evaluate, evaluation_memory, require_memory, tokens_of
 from pntm_np.evaluation.thresholds import TAU
 from pntm_np.models import Options
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.scans.forms import require_fused
 from pntm_np.sealed import CheckpointError
+from pntm_np.signals import Stopped
 from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.loop import Diverged, Watcher, train

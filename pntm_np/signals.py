@@ -12,6 +12,10 @@ SHOW_CURSOR = b"\x1b[?25h\n"
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
+class Stopped(Exception):
+    """The caller asked to stop."""
+
+
 class Signals:
     """``with Signals() as signals: ... if signals.received: ...``"""
 
