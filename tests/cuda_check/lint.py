@@ -147,8 +147,10 @@ def _check_call(node: ast.Call, aliases: dict[str, Any]) -> Iterator[str]:
         if target is not None:
             yield from _check_arguments(node, target, name)
     elif isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") not in MODULES:
-        if node.keywords and hasattr(np.ndarray, node.func.attr) and hasattr(cupy.ndarray, node.func.attr):
-            yield from _check_method(node, node.func.attr)
+        name = node.func.attr
+        special = name.startswith("__")  # super().__init__(...): every class has one, and no array's is called by name
+        if node.keywords and not special and hasattr(np.ndarray, name) and hasattr(cupy.ndarray, name):
+            yield from _check_method(node, name)
 
 
 def _check_arguments(node: ast.Call, target: Any, name: str) -> Iterator[str]:
