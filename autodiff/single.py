@@ -19,12 +19,36 @@ def is_single(x: Array) -> bool:
     return type(x) is np.ndarray and x.dtype is FLOAT32
 
 
+def _blocks(x: Array) -> tuple[Array, Array, list[slice]]:
+    """The numbers of x in a row, a place for as many, and the blocks of them."""
+    flat = np.ascontiguousarray(x).reshape(-1)
+    return flat, np.empty_like(flat), [slice(k, k + BLOCK) for k in range(0, len(flat), BLOCK)]
+
+
 def expit(x: Array) -> Array:
     """1 / (1 + exp(-x))"""
+    flat, y, blocks = _blocks(x)
     with np.errstate(over="ignore"):  # 1 / inf = 0
-        y = np.exp(-x)
-    y += np.float32(1)
-    return np.reciprocal(y, out=y) if y.ndim else np.reciprocal(y)
+        for part in blocks:
+            z = y[part]
+            np.negative(flat[part], out=z)
+            np.exp(z, out=z)
+            z += np.float32(1)
+            np.reciprocal(z, out=z)
+    return y.reshape(x.shape)
+
+
+def positive(x: Array) -> Array:
+    """x + 1/2 for x >= 0, expit(x) below: expit(min(x, 0)) + max(x, 0)"""
+    flat, y, blocks = _blocks(x)
+    for part in blocks:
+        z = y[part]
+        e = np.minimum(flat[part], np.float32(0))
+        np.exp(e, out=e)
+        np.add(e, np.float32(1), out=z)
+        np.divide(e, z, out=z)
+        z += np.maximum(flat[part], np.float32(0), out=e)
+    return y.reshape(x.shape)
 
 
 def _polynomial(coefficients: list, a: Array) -> Array:
@@ -38,10 +62,9 @@ def _polynomial(coefficients: list, a: Array) -> Array:
 
 def gelu(x: Array) -> tuple[Array, Array]:
     """x Phi(x) and its slope Phi(x) + x phi(x)."""
-    flat = np.ascontiguousarray(x).reshape(-1)
-    y, slope = np.empty_like(flat), np.empty_like(flat)
-    for start in range(0, len(flat), BLOCK):
-        part = slice(start, start + BLOCK)
+    flat, y, blocks = _blocks(x)
+    slope = np.empty_like(flat)
+    for part in blocks:
         z = flat[part]
         a = np.abs(z)
         np.minimum(a, np.float32(15), out=a)  # the density is 0 there

@@ -13,7 +13,7 @@ from typing import Any
 from autodiff import array_module, differentiable
 from autodiff.backend import Array
 
-CHUNK = 8  # 4 to 16 are equally fast; longer ones spend more on taps that are hardly reached
+CHUNK = 8  # longer ones spend more on taps that are hardly reached, shorter ones are more and smaller operations
 
 
 def compose(xp: Any, s: Any) -> Any:
@@ -60,7 +60,7 @@ class Taps:
 
     def of(self, a: Any) -> Any:
         """V (G, 2 C + 1, m)."""
-        self.around[...] = a[:, self.ring]
+        self.around[...] = self.xp.take(a, self.ring, axis=1)
         self.matrix[...] = self.window
         return self.matrix
 
@@ -81,8 +81,9 @@ class Taps:
 def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
     xp = array_module(s, a0)
     batch, length, *heads, _ = s.shape
-    cells, dtype, size = a0.shape[-1], xp.result_type(s, a0), min(chunk, length)
-    chunks = -(-length // size)
+    cells, dtype = a0.shape[-1], xp.result_type(s, a0)
+    chunks = -(-length // chunk)
+    size = -(-length // chunks)  # chunks of equal length: hardly anything to fill up
     groups = a0.size // cells
 
     def by_chunk(x: Any) -> Any:
@@ -94,8 +95,8 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
         return x.reshape(groups, chunks, size, x.shape[-1])
 
     def by_time(x: Any) -> Any:
-        """The other way round."""
-        x = x.reshape(groups, chunks * size, x.shape[-1])[:, :length]
+        """(G, T or more, k) -> (B, T, H, k)."""
+        x = x[:, :length]
         x = x.reshape(batch, groups // max(batch, 1), length, x.shape[-1]).swapaxes(1, 2)
         return x.reshape(batch, length, *heads, x.shape[-1])
 
@@ -104,13 +105,12 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
         shifts[:, -1, length % size :, 1] = 1  # what fills up the last chunk stays
     kernels = compose(xp, shifts)
     taps = Taps(xp, groups, cells, size, dtype)
-    addresses = xp.empty((groups, chunks, size, cells), dtype)
-    a = a0.reshape(groups, cells).astype(dtype)
-    for k in range(chunks):
-        V = taps.of(a)
-        xp.matmul(kernels[:, k, :-1], V, out=addresses[:, k])
-        a = (kernels[:, k, -1:] @ V)[:, 0]
-    starts = addresses[:, :, 0].copy()  # all that the way back needs: it recomputes the rest
+    addresses = xp.empty((groups, chunks * size + 1, cells), dtype)
+    addresses[:, 0] = a0.reshape(groups, cells)
+    for t in range(0, chunks * size, size):  # the last row of a chunk is the first of the next
+        xp.matmul(kernels[:, t // size], taps.of(addresses[:, t]), out=addresses[:, t : t + size + 1])
+    last = addresses[:, -1].copy()
+    starts = addresses[:, :-1:size].copy()  # all that the way back needs: it recomputes the rest
 
     def pullback(g):
         g_addresses, g_last = g
@@ -123,6 +123,7 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
             d_rows = xp.concatenate([g_rows[:, k], carried[:, None]], axis=1)
             d_kernels[:, k] = d_rows @ taps.of(starts[:, k]).swapaxes(1, 2)
             carried = taps.fold(kernels[:, k].swapaxes(1, 2) @ d_rows)
-        return by_time(compose_pullback(xp, shifts, kernels, d_kernels)), carried.reshape(a0.shape)
+        d_shifts = compose_pullback(xp, shifts, kernels, d_kernels).reshape(groups, chunks * size, 3)
+        return by_time(d_shifts), carried.reshape(a0.shape)
 
-    return (by_time(addresses), a.reshape(a0.shape)), pullback
+    return (by_time(addresses), last.reshape(a0.shape)), pullback

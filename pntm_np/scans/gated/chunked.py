@@ -2,35 +2,38 @@
 
 Inside a chunk that starts from 0 the state is V_t and what it keeps of its start is D_t, the product of the
 1 - z so far; so h_t = D_t (state at the chunk's start) + V_t. Products of numbers in [0, 1], no logarithm, no
-division: exact for gates of exactly 0 and 1.
+division: exact for gates of exactly 0 and 1. The states at the starts are again such a recurrence, over the chunks.
 
-With about sqrt(T) chunks it takes about 3 sqrt(T) steps: V, D, and the joining. On a CPU there are only so many chunks
-that a step has some ten thousand numbers: joining costs time, and fewer of them would be many small steps, at which
-threads wait for each other. With a very wide state there is one chunk, which is the loop.
+With chunks of the cube root of T there are two levels, and about 8 times that root of whole-array steps. On a CPU there
+are only so many chunks that a step has some ten thousand numbers: more of them cost time, and fewer would be many
+small steps, at which threads wait for each other. With a very wide state there is one chunk, which is the loop.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from autodiff import array_module, differentiable
 from autodiff.backend import Array, on_host
 from pntm_np.scans.gated.sequential import walk
 
-STEP = 1 << 16  # numbers in a step
+STEP = 1 << 17  # numbers in a step
+SHORT = 8  # steps that are not cut into chunks
 
 
 def chunk_size(length: int, start: Any) -> int:
     """Steps in a chunk."""
-    most = math.isqrt(length - 1) + 1  # chunks
+    if length <= SHORT:
+        return length
+    size = round(length ** (1 / 3))
     if on_host(start):
-        most = min(most, max(1, STEP // max(start.size, 1)))
-    return -(-length // most)
+        most = max(1, STEP // max(start.size, 1))  # chunks
+        size = max(size, -(-length // most))
+    return next((n for n in range(size, 2 * size) if length % n == 0), size)  # nothing to fill up, if that is possible
 
 
 def linear_scan(decay: Any, gain: Any, start: Any, size: int) -> Any:
-    """v_t = decay_t v_{t-1} + gain_t along axis 1, from ``start``, in chunks of ``size`` steps."""
+    """v_t = decay_t v_{t-1} + gain_t along axis 1, from ``start``, in chunks of ``size`` steps; uses up ``gain``."""
     xp = array_module(decay)
     batch, length, *trailing = decay.shape
     count = -(-length // size)
@@ -38,16 +41,22 @@ def linear_scan(decay: Any, gain: Any, start: Any, size: int) -> Any:
     if count * size != length:
         decay, gain = (xp.pad(x, padded) for x in (decay, gain))
     split = (batch, count, size, *trailing)
-    decay, values = decay.reshape(split), gain.reshape(split).astype(xp.result_type(decay, gain, start))
-    values[:, 0, 0] += decay[:, 0, 0] * start  # the first chunk knows its start
+    decay = decay.reshape(split)
+    values = gain.reshape(split).astype(xp.result_type(decay, gain, start), copy=False)
+    if count == 1:
+        values[:, 0, 0] += decay[:, 0, 0] * start
     for k in range(1, size):  # V_t of all chunks at once
         values[:, :, k] += decay[:, :, k] * values[:, :, k - 1]
     if count > 1:
-        kept = decay[:, 1:].copy()
-        for k in range(1, size):  # D_t of all but the first
-            kept[:, :, k] *= kept[:, :, k - 1]
-        for j in range(1, count):  # the chunks one after the other
-            values[:, j] += kept[:, j - 1] * values[:, j - 1, -1:]
+        kept = xp.empty_like(decay)
+        kept[:, :, 0] = decay[:, :, 0]
+        for k in range(1, size):  # D_t
+            xp.multiply(kept[:, :, k - 1], decay[:, :, k], out=kept[:, :, k])
+        starts = xp.empty((batch, count, *trailing), values.dtype)
+        starts[:, 0] = start
+        ends, over = values[:, :-1, -1], kept[:, :-1, -1]
+        starts[:, 1:] = linear_scan(over, ends.copy(), start, chunk_size(count - 1, start))
+        values += kept * starts[:, :, None]
     return values.reshape(batch, count * size, *trailing)[:, :length]
 
 
@@ -60,7 +69,7 @@ def carried_back(decay: Any, g_states: Any, g_last: Any, size: int | None = None
     from_the_end = xp.ones_like(decay)
     from_the_end[:, 1:] = xp.flip(decay[:, 1:], 1)
     size = size or chunk_size(decay.shape[1], g_last)
-    return xp.flip(linear_scan(from_the_end, xp.flip(g_states, 1), g_last, size), 1)
+    return xp.flip(linear_scan(from_the_end, xp.flip(g_states, 1).copy(), g_last, size), 1)
 
 
 @differentiable

@@ -22,6 +22,7 @@ from autodiff import array_module, differentiable
 from autodiff.backend import Array, on_host
 
 CHUNK = 16  # steps, for one pair of heads; half of it is faster with more pairs, which are the work inside a chunk
+RUN = 4  # steps whose pairs are taken one distance after the other
 KEPT = 16  # chunks between the memories that are kept for the way back
 BLOCK = 1 << 20  # numbers in the largest temporary: a larger batch is worked off in blocks
 
@@ -89,6 +90,11 @@ class Chunk(NamedTuple):
     v: Any
 
 
+def power_of_two(n: int) -> int:
+    """The next one: halving wants it."""
+    return 1 << (n - 1).bit_length()
+
+
 def rows(x: Any) -> Any:
     """(.., b, R, k) -> (.., b R, k): steps and read heads are rows of one matrix."""
     return x.reshape(*x.shape[:-3], -1, x.shape[-1])
@@ -114,32 +120,59 @@ def forward(xp: Any, chunk: Chunk, M: Any) -> tuple[Any, Any]:
     return reads, next_memory(chunk, whole, M)
 
 
-def forward_by_distance(xp: Any, q: Any, w: Any, v: Any, M: Any) -> tuple[Any, Any]:
+def forward_in_runs(xp: Any, q: Any, w: Any, v: Any, M: Any) -> tuple[Any, Any]:
     """The same for several chunks at once, q (B, N, C, R, m), w (B, W, N, C, m), v (B, W, N, C, n).
 
-    Instead of by halving, pairs are taken by their distance: a write as it is left after 0, 1, 2, .. further steps is
-    met by the queries of that step. More work if there are many pairs of heads, but far fewer and larger operations.
+    Within runs of a few steps, pairs are taken by their distance: a write as it is left after 0, 1, 2, .. further steps
+    is met by the queries of that step. Halves are longer than that, and what is multiplied are (q_t P_t) and (w_s Q_s)
+    themselves, which the longer products replace. Fewer and larger operations.
     """
-    size = w.shape[3]
+    batch, writers, chunks, size, cells = w.shape
+    readers, width, b = q.shape[3], v.shape[-1], min(RUN, size)
+    runs = (batch, writers, chunks * size // b, b)
+    q, w, v = q.reshape(batch, 1, -1, b, readers, cells), w.reshape(*runs, cells), v.reshape(*runs, width)
     decay = 1 - w
-    prefix = decay.copy()
-    for c in range(1, size):
-        prefix[..., c, :] *= prefix[..., c - 1, :]
-    left, at_the_end = w.copy(), xp.empty_like(w)
-    reads = xp.zeros((*w.shape[:4], q.shape[3], v.shape[-1]), w.dtype)
-    for distance in range(size):
-        left = left[..., : size - distance, :]
-        if distance:
+    prefix, keys = xp.empty_like(w), xp.empty_like(w)
+    prefix[..., 0, :] = decay[..., 0, :]
+    for c in range(1, b):
+        xp.multiply(prefix[..., c - 1, :], decay[..., c, :], out=prefix[..., c, :])
+    reads = xp.zeros((*runs, readers, width), w.dtype)
+    for distance in range(b):
+        if distance == 0:
+            left = w
+        elif distance == 1:
+            left = w[..., :-1, :] * decay[..., 1:, :]
+        else:
+            left = left[..., :-1, :]
             left *= decay[..., distance:, :]
-        at_the_end[..., size - 1 - distance, :] = left[..., -1, :]
-        scores = xp.einsum("bxsrm,bwxsm->bwxsr", q[:, :, distance:], left)
-        reads[..., distance:, :, :] += scores[..., None] * v[..., : size - distance, None, :]
-    queries = q.transpose(1, 0, 2, 3, 4)[:, :, None] * prefix.transpose(2, 0, 1, 3, 4)[..., None, :]  # N B W C R m
-    for x in range(w.shape[2]):
-        found = rows(queries[x]) @ M
-        reads[:, :, x] += found.reshape(reads[:, :, x].shape)
-        M = prefix[:, :, x, -1, :, None] * M + transposed(at_the_end[:, :, x]) @ v[:, :, x]
-    return reads, M
+        keys[..., b - 1 - distance, :] = left[..., -1, :]
+        scores = xp.einsum("bwxsrm,bwxsm->bwxsr", q[:, :, :, distance:], left)
+        reads[..., distance:, :, :] += scores[..., None] * v[..., : b - distance, None, :]
+    queries = q * prefix[..., None, :]
+    over = prefix[..., -1, :]  # the product of decays of a run
+    while b < size:
+        parts = (batch, writers, -1, 2, b)
+        left_keys, right_queries = (
+            keys.reshape(*parts, cells)[:, :, :, 0],
+            queries.reshape(*parts, readers, cells)[:, :, :, 1],
+        )
+        target = reads.reshape(*parts, readers, width)[:, :, :, 1]
+        found = (rows(right_queries) @ transposed(left_keys)) @ v.reshape(*parts, width)[:, :, :, 0]
+        target += found.reshape(target.shape)
+        over_left, over_right = over[:, :, 0::2], over[:, :, 1::2]
+        right_queries *= over_left[..., None, None, :]
+        left_keys *= over_right[..., None, :]
+        over, b = over_left * over_right, 2 * b
+    by_chunk = (batch, writers, chunks, size)
+    queries, keys = queries.reshape(*by_chunk[:3], size * readers, cells), keys.reshape(*by_chunk, cells)
+    v, reads = v.reshape(*by_chunk, width), reads.reshape(*by_chunk, readers, width)
+    memories = xp.empty((chunks + 1, batch, writers, cells, width), w.dtype)  # before each chunk, and after the last
+    xp.matmul(transposed(keys), v, out=memories[1:].transpose(1, 2, 0, 3, 4))  # what each chunk writes
+    memories[0] = M
+    for x in range(chunks):
+        memories[x + 1] += over[:, :, x, :, None] * memories[x]
+    reads += (queries @ memories[:-1].transpose(1, 2, 0, 3, 4)).reshape(reads.shape)
+    return reads, memories[-1].copy()
 
 
 def next_memory(chunk: Chunk, whole: Level, M: Any) -> Any:
@@ -216,24 +249,25 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
     writers, width = v.shape[2:]
     dtype = xp.result_type(q, w, v, M0)
     chunk = chunk or (CHUNK if readers * writers == 1 else CHUNK // 2)
-    size = 1 << (min(chunk, length) - 1).bit_length()  # halving wants a power of two
+    size = power_of_two(min(chunk, length))
     starts = range(0, length, size)
     reads = xp.empty((batch, length, readers, writers, width), dtype)
     start = M0.astype(dtype)
     last = xp.empty_like(start)
 
-    by_distance = not on_host(q) or readers * writers == 1
+    at_once = not on_host(q) or readers * writers == 1
 
     def blocks() -> Iterator[slice]:
         """Parts of the batch whose temporaries stay in the cache; on a device the whole of it."""
-        most = writers * readers * size * cells * (KEPT if by_distance else 1)
+        most = writers * readers * size * cells * (KEPT if at_once else 1)
         count = max(1, BLOCK // most) if on_host(q) else max(batch, 1)
         return (slice(b, b + count) for b in range(0, batch, count))
 
-    def load(block: slice, t: int, count: int = 1) -> Chunk:
-        """The chunks that start at step t, heads before time; a short one is filled up with steps that do nothing."""
-        end = t + count * size
-        parts = [x[block, t:end].astype(dtype) for x in (q, w, v)]
+    def load(block: slice, t: int, count: int | None = None) -> Chunk:
+        """The chunk that starts at step t, the last one a shorter power of two, or ``count`` equal ones; heads before
+        time. They are filled up with steps that do nothing."""
+        end = t + (count * size if count else power_of_two(min(size, length - t)))
+        parts = [x[block, t:end].astype(dtype, copy=False) for x in (q, w, v)]
         if end > length:
             parts = [xp.pad(x, ((0, 0), (0, end - length), (0, 0), (0, 0))) for x in parts]
         parts = [parts[0], *(x.swapaxes(1, 2) for x in parts[1:])]
@@ -245,15 +279,15 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
         for number, t in enumerate(starts):
             if number % KEPT == 0:
                 kept[block.start, t] = M
-                if by_distance:
+                if at_once:
                     count = min(KEPT, len(starts) - number)
                     q_x, w_x, v_x = load(block, t, count)
                     q_x = q_x.reshape(len(M), count, size, readers, cells)
                     w_x, v_x = (x.reshape(len(M), writers, count, size, -1) for x in (w_x, v_x))
-                    found, M = forward_by_distance(xp, q_x, w_x, v_x, M)
+                    found, M = forward_in_runs(xp, q_x, w_x, v_x, M)
                     found = found.reshape(len(M), writers, count * size, readers, width)
                     reads[block, t : t + count * size] = found[:, :, : length - t].transpose(0, 2, 3, 1, 4)
-            if not by_distance:
+            if not at_once:
                 found, M = forward(xp, load(block, t), M)
                 reads[block, t : t + size] = found[:, :, : length - t].transpose(0, 2, 3, 1, 4)
         last[block] = M
