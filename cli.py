@@ -12,13 +12,11 @@ import contextlib
 import errno
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import shlex
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +39,11 @@ from pntm_np.arguments import (
     TaskName,
     Threshold,
 )
-from pntm_np.bench.record import RecordError
+from pntm_np.bench.record import BenchError
 from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
 from pntm_np.scans import FORMS, FormUnavailable
-from pntm_np.scans.forms import require_fused
 from pntm_np.signals import Signals, Stopped
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
 from pntm_np.workers import Workers, cores
@@ -85,7 +82,7 @@ class Commands(click.Group):
             fail(USAGE, f"{shown(error.name, error.value):.80}: {error.problem}")
         except TaskError as error:
             fail(USAGE, str(error))
-        except (RunError, RecordError, TaskNeeded) as error:
+        except (RunError, BenchError, TaskNeeded) as error:
             fail(USAGE, str(error))
         except Diverged as error:
             fail(DIVERGED, f"training diverged: {error}; the update was not made, and what was saved before is good")
@@ -526,48 +523,18 @@ def bench(
     """
     if ctx.invoked_subcommand:
         return
-    from pntm_np.bench import forward, machine
-    from pntm_np.bench.display import COMPILING, Ahead, Progress
+    from pntm_np.bench import forward
     from pntm_np.bench.plot import plot_bench
-    from pntm_np.bench.record import Record
+    from pntm_np.bench.session import bench_forward
 
-    backend, threads = given["backend"], given["threads"]
     settings = forward.Settings(**given, **({"forms": forms} if forms else {}))
-    contestants = settings.contestants()
-    check_forms(forms, backend, contestants)
-    least = min(forward.need(form, settings.batch, settings.lengths[0]) for _, form in contestants)
-    memory.require(least, f"a batch of {settings.batch:,}", "--batch or --lengths", backend)
-    check_writable(out)
-    record = Record(out, settings, machine.describe(backend))
-    done = record.open(resume)
-    work = [(f"{m} {f}", n) for n in settings.lengths for m, f in contestants if (m, f, n) not in done]
-    ahead = Ahead(work, settings.runs + settings.warmup, settings.patience)
-    with signals, Workers(threads) as workers, Progress("bench", f"comparing forms; {COMPILING}") as shown:
-
-        def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
-            name = f"{model} {form}"
-            if last is not None:
-                ahead.timed(name, length, last)
-            text = f"{name}, {length:,} steps, run {run + 1} of {settings.runs + settings.warmup}"
-            shown.update(text, ahead.left((name, length), run))
-
-        def stop() -> bool:
-            return bool(signals.received)
-
-        try:
-            if work:
-                forward.check_agreement(settings, workers, stop)
-            for row in forward.run(settings, workers, done, watch, stop):
-                record.add(row)
-                ahead.finished(f"{row['model']} {row['form']}", row["length"])
-                if row.get("skipped"):
-                    ahead.skip(f"{row['model']} {row['form']}")
-        except forward.Disagreement as error:
-            fail(FAILED, str(error))
-        except Stopped:
-            say(f"stopped; go on with: {shlex.join(['pntm', *sys.argv[1:]])}{'' if resume else ' --resume'}")
-            raise
-    report = record.as_json()
+    try:
+        report = bench_forward(settings, forms, out, resume, signals)
+    except forward.Disagreement as error:
+        fail(FAILED, str(error))
+    except Stopped:
+        say(f"stopped; go on with: {shlex.join(['pntm', *sys.argv[1:]])}{'' if resume else ' --resume'}")
+        raise
     if as_json:
         click.echo(json.dumps(report))
     else:
@@ -576,44 +543,12 @@ def bench(
         plot_bench(report, plot)
 
 
-def check_forms(forms: Any, backend: str, contestants: list) -> None:
-    """Refuse forms that cannot run here, or that none of the models has, before anything is timed."""
-    if forms and "fused" in forms:
-        require_fused("--forms fused", backend == "cpu")
-    if not contestants:
-        raise click.UsageError(f"--forms {','.join(forms)}: none of --models has that; pntm models lists who has what")
-
-
-def check_writable(path: Path) -> None:
-    """A file there can be written; known before minutes of work."""
-    parent = next(p for p in path.absolute().parents if p.exists())
-    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise click.UsageError(f"--out {str(path)!r:.60}: a file of that name cannot be written")
-
-
 def print_bench(report: dict[str, Any]) -> None:
-    from pntm_np.bench.clock import duration
     from pntm_np.bench.record import crossovers
+    from pntm_np.bench.tables import forward_rows
 
-    rows = []
-    for row in report["rows"]:
-        name = [row["length"], row["model"], row["form"]]
-        if row.get("skipped"):
-            rows.append([*name, "-", "-", "-", "-", "-", f"not tried: {row['skipped']}"])
-            continue
-        speedup, peak = row["speedup_over_ntm"], row["peak_bytes"]
-        rows.append(
-            [
-                *name,
-                duration(row["mean"]),
-                duration(row["std"]),
-                duration(row["best"]),
-                "-" if speedup is None else f"{speedup:.2f} x",
-                "-" if peak is None else memory.size(peak),
-                "" if row["agrees"] else f"outputs differ by {row['deviation'] or math.inf:.1e}",
-            ]
-        )
-    table(["length", "model", "form", "mean", "deviation", "best", "over NTM", "memory", ""], rows)
+    columns, rows = forward_rows(report)
+    table(columns, rows)
     click.echo()
     for line in crossovers(report["rows"]):
         click.echo(line)
@@ -643,56 +578,21 @@ def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
     The floor is what the step's dense matrix products alone would take, at the speed of a large
     product, which is measured at the same time.
     """
-    from pntm_np.bench import machine, train_step
-    from pntm_np.bench.display import COMPILING, Ahead, Progress
+    from pntm_np.bench.session import bench_steps
+    from pntm_np.bench.train_step import TrainSettings
 
-    settings = train_step.TrainSettings(**given, forms=forms or ())
-    check_forms(forms, settings.backend, settings.contestants())
-    for config in settings.contestants():
-        need = train_step.need(config, settings.lengths[-1], settings.threads)
-        memory.require(need, f"a step of {config.model}", "--batch or --lengths", settings.backend)
-    contestants = [(f"{c.model} {train_step.form_of(c)}".strip(), c) for c in settings.contestants()]
-    ahead = Ahead([(name, n) for n in settings.lengths for name, _ in contestants], settings.runs + settings.warmup)
-    rows, parts = [], {}
-    with signals, Workers(settings.threads) as workers, Progress("bench train", COMPILING) as shown:
-
-        def watch(model: str, form: str, length: int, run: int) -> None:
-            name = f"{model} {form}".strip()
-            text = f"{name}, {length:,} tokens, step {run + 1} of {settings.runs + settings.warmup}"
-            shown.update(text, ahead.left((name, length), run))
-
-        for row in train_step.run(settings, workers, watch, lambda: bool(signals.received)):
-            rows.append(row)
-            name = f"{row['model']} {row['form'] or ''}".strip()
-            ahead.timed(name, row["length"], 1e-3 * row["ms_mean"])
-            ahead.finished(name, row["length"])
-    if profile:
-        for name, config in contestants:
-            parts[name] = train_step.profile(config, settings.lengths[-1], settings.runs)
-    report = {"machine": machine.describe(settings.backend), "settings": asdict(settings), "rows": rows}
-    if profile:
-        report["profile"] = parts
+    report = bench_steps(TrainSettings(**given, forms=forms or ()), forms, profile, signals)
     if as_json:
         click.echo(json.dumps(report))
-        return
-    print_bench_train(report)
+    else:
+        print_bench_train(report)
 
 
 def print_bench_train(report: dict[str, Any]) -> None:
-    rows = [
-        [
-            row["model"],
-            row["form"] or "",
-            row["length"],
-            f"{row['ms_mean']:,.1f}",
-            f"{row['ms_best']:,.1f}",
-            f"{row['tokens_per_second']:,.0f}",
-            f"{row['floor_ms']:,.1f}",
-            f"{row['times_floor']:.1f} x",
-        ]
-        for row in report["rows"]
-    ]
-    table(["model", "form", "length", "ms", "best", "tokens/s", "floor, ms", "best / floor"], rows)
+    from pntm_np.bench.tables import step_rows
+
+    columns, rows = step_rows(report)
+    table(columns, rows)
     for name, parts in report.get("profile", {}).items():
         total = sum(parts.values())
         click.echo(f"\n{name}, {report['settings']['lengths'][-1]} tokens, one thread: {total:,.0f} ms a step")

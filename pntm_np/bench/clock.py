@@ -33,10 +33,3 @@ def duration(seconds: float) -> str:
             value = seconds / size
             return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f} {unit}"
     raise AssertionError
-
-
-def clock_time(seconds: float) -> str:
-    """1:02:03 or 2:03."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -11,8 +11,8 @@ from pntm_np.bench.forward import Settings
 from pntm_np.files import clear_partial, write_atomically
 
 
-class RecordError(ValueError):
-    """The file cannot be used for this; the message says why and what can be done."""
+class BenchError(ValueError):
+    """This cannot be timed, or not kept there; the message says why and what can be done."""
 
 
 class Record:
@@ -25,22 +25,22 @@ class Record:
         if not self.path.exists():
             return {}
         if not resume:
-            raise RecordError(f"{self.path} holds a bench already; --resume goes on with it, --out names another file")
+            raise BenchError(f"{self.path} holds a bench already; --resume goes on with it, --out names another file")
         try:
             kept = json.loads(self.path.read_text())
             settings, rows = kept["settings"], kept["rows"]
             found = {(r["model"], r["form"], r["length"]): r for r in rows}
             changed = [k for k, v in self._settings().items() if settings.get(k) != v]
         except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
-            raise RecordError(f"{self.path} is no bench that can be resumed") from None
+            raise BenchError(f"{self.path} is no bench that can be resumed") from None
         if changed:
             name = changed[0]
-            raise RecordError(
+            raise BenchError(
                 f"{self.path} was made with {name} {_short(settings.get(name))}, not {_short(self._settings()[name])}; "
                 "give the same, or another --out"
             )
         if _fixed(kept.get("machine", {})) != _fixed(self.machine):
-            raise RecordError(f"{self.path} was made on another machine or with other versions; name another --out")
+            raise BenchError(f"{self.path} was made on another machine or with other versions; name another --out")
         self.machine = kept["machine"]
         return found
 

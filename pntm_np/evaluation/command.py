@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +12,11 @@ from pntm_np.evaluation.score import Evaluation, evaluate, evaluation_memory
 from pntm_np.evaluation.thresholds import GATE_TAUS, TAU, TAUS, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
+from pntm_np.progress import Progress
 from pntm_np.scans import default_form
 from pntm_np.workers import Workers
 from tasks import Task
 
-EVERY = 5.0  # seconds between two plain lines of progress
 SILENCE = 1.5  # seconds of preparing after which one is told why nothing happens
 
 
@@ -77,40 +74,3 @@ def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[s
         )
     say(f"chosen on lengths up to {trained.max_length}: tau {options.tau:g}, gate-tau {options.gate_tau:g}")
     return options
-
-
-class Progress:
-    """A bar on a terminal, a line every few seconds elsewhere; on stderr."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self.what, self.total, self.done, self.last, self.bar = what, total, 0, time.perf_counter(), None
-
-    def __enter__(self) -> Progress:
-        if sys.stderr.isatty():
-            from rich import progress
-            from rich.console import Console
-
-            columns = (
-                progress.TextColumn(self.what),
-                progress.BarColumn(),
-                progress.MofNCompleteColumn(),
-                progress.TimeRemainingColumn(),
-                progress.TextColumn("{task.description}"),
-            )
-            self.bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self.bar.start()
-            self.line = self.bar.add_task("", total=self.total)
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        if self.bar:
-            self.bar.stop()
-
-    def advance(self, text: str) -> None:
-        self.done += 1
-        if self.bar:
-            self.bar.update(self.line, advance=1, description=text)
-        elif time.perf_counter() - self.last >= EVERY:
-            self.last = time.perf_counter()
-            with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the progress
-                print(f"{self.what} {self.done} of {self.total}  {text}", file=sys.stderr, flush=True)

@@ -9,18 +9,12 @@ from typing import Any, TextIO
 
 from pntm_np.evaluation.bands import EIGHTHS, bars
 from pntm_np.evaluation.score import Evaluation, LengthScore
+from pntm_np.progress import EVERY, clock_time
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
 
 PREPARING = "preparing; the first time kernels are compiled, for some seconds"
-EVERY = 5.0  # seconds between two plain lines
 SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
-
-
-def clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 class Meter:
@@ -48,12 +42,12 @@ class Meter:
         elapsed = (self.end or time.perf_counter()) - self.start
         done = self.step - self.first
         speed = f"{self.tokens / elapsed:,.0f} tokens/s" if done else "starting"
-        left = clock(elapsed / done * (self.config.steps - self.step)) if done else "-"
+        left = clock_time(elapsed / done * (self.config.steps - self.step)) if done else "-"
         if self.end:
-            return f"loss {self.loss:.4f}  trained in {clock(elapsed)}" if done else "trained before"
+            return f"loss {self.loss:.4f}  trained in {clock_time(elapsed)}" if done else "trained before"
         bound = "at most " if self.config.stop_when_solved else ""
         shown = f"loss {self.loss:.4f}  gradient {self.norm:.1e}  {speed}" if done else speed
-        return f"{shown}  {clock(elapsed)} gone, {bound}{left} left"
+        return f"{shown}  {clock_time(elapsed)} gone, {bound}{left} left"
 
 
 class PlainDisplay:

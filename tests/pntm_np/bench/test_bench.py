@@ -17,11 +17,12 @@ from click.testing import CliRunner
 import cli
 from pntm_np import memory
 from pntm_np.bench import forward, train_step
-from pntm_np.bench.clock import clock_time, duration, summary
-from pntm_np.bench.display import Ahead
+from pntm_np.bench.ahead import Ahead
+from pntm_np.bench.clock import duration, summary
 from pntm_np.bench.machine import PeakMemory
 from pntm_np.bench.record import crossovers, with_speedup
 from pntm_np.models import BENCH_MODELS
+from pntm_np.progress import clock_time
 from pntm_np.scans import usable_forms
 from pntm_np.workers import Workers
 
