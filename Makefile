@@ -7,8 +7,9 @@ SEED ?= 0
 
 .PHONY: test train test-long test-kill lint format cuda-check bench-engine bench-scans clean
 
+# One process for each of two cores: more would each compile and train for themselves.
 test: .venv/installed
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n 2 --dist loadfile
 
 # A few minutes on a laptop. Another task or seed: make train TASK=reverse-string SEED=1
 train: .venv/installed

@@ -30,6 +30,17 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20260)
 
 
+def pytest_sessionfinish(session) -> None:
+    if hasattr(session.config, "workeroutput"):  # one of several processes, by pytest-xdist
+        session.config.workeroutput["tally"] = tally.as_json()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error) -> None:
+    if found := getattr(node, "workeroutput", {}).get("tally"):
+        tally.add(found)
+
+
 def pytest_terminal_summary(terminalreporter) -> None:
     for line in tally.summary():
         terminalreporter.write_line(line)

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 
 gradient_checks: dict[str, list[float]] = defaultdict(list)  # op -> relative error of each check
-scan_cases: set[tuple] = set()  # (case, form): recurrences compared with the loop
+scan_cases: set[str] = set()  # case and form: recurrences compared with the loop
 notes: list[str] = []  # other figures worth a line
+
+
+def as_json() -> str:
+    return json.dumps([gradient_checks, sorted(scan_cases), notes])
+
+
+def add(found: str) -> None:
+    """What another process has counted."""
+    checks, cases, lines = json.loads(found)
+    for op, errors in checks.items():
+        gradient_checks[op] += errors
+    scan_cases.update(cases)
+    notes.extend(lines)
 
 
 def summary() -> list[str]:

@@ -76,7 +76,7 @@ def test_gradient(row: Row, device: str):
         args = [place(x, device) for x in arrays]
         error = ad.check_gradients(lambda *a: call(row, *a, **static), *args, tolerance=row.tolerance)
         if all(np.size(x) for x in arrays):
-            tally.gradient_checks[row.name].append(error)
+            tally.gradient_checks[row.name].append(float(error))
             checks += 1
     assert checks >= 12, f"only {checks} gradient checks"
 

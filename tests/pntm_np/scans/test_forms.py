@@ -36,7 +36,7 @@ def paper_bound(scan: str, length: int, dtype: type, clamped: bool) -> float:
 
 
 def count(case: Case, form: str) -> None:
-    tally.scan_cases.add((case, form))
+    tally.scan_cases.add(repr((case, form)))
 
 
 def check_exact(case: Case, **static) -> None:
