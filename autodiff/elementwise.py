@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from autodiff import expect, single
+from autodiff import expect, host
 from autodiff.backend import Array, array_module, kernels, special_module
 from autodiff.tape import differentiable
 
@@ -88,7 +88,7 @@ def sigmoid(x: Array):
     if fast := kernels(x):
         y = fast.sigmoid(x)
         return y, lambda g: fast.sigmoid_back(g, y)
-    y = single.expit(x) if single.is_single(x) else special_module(x).expit(x)
+    y = host.expit(x) if host.is_single(x) else special_module(x).expit(x)
     return y, lambda g: g * (y * (1 - y))
 
 
@@ -107,7 +107,7 @@ def softplus(x: Array):
 def gelu(x: Array):
     """x Phi(x) with the exact normal distribution function Phi, not its tanh approximation."""
     expect.real(x)
-    if fast := kernels(x) or (single if single.is_single(x) else None):
+    if fast := kernels(x) or (host if host.is_single(x) else None):
         y, slope = fast.gelu(x)
         return y, lambda g: g * slope
     phi = special_module(x).ndtr(x)

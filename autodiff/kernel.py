@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
 
+ONE = np.float32(1)
 SOURCES = Path(__file__).resolve().parent.parent
 
 
@@ -33,7 +35,7 @@ class _Cache(FunctionCache):
 
 
 def kernel(function: Callable) -> Callable:
-    """Sums may be reordered, the same way every time; nothing is assumed about zeros, infinities or NaN."""
+    """Sums may be reordered, the same way every time; but for the sign of a zero, nothing is assumed about numbers."""
     return _compiled(function, {"reassoc", "contract", "nsz"})
 
 
@@ -50,6 +52,13 @@ def selecting_kernel(function: Callable) -> Callable:
 def inlined(function: Callable) -> Callable:
     """A part of kernels: a call would copy the description of every array that it is given."""
     return njit(inline="always")(function)
+
+
+@njit(fastmath={"contract", "nsz"})
+def blend(share, old, new):
+    """(1 - share) old + share new: exactly ``new`` where share is 1. Where sums may be reordered, this would become
+    old + share (new - old), which is not; what is compiled here keeps its order in whatever kernel it is a part of."""
+    return (ONE - share) * old + share * new
 
 
 def _compiled(function: Callable, freedom: set[str]) -> Callable:

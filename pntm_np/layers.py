@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import autodiff as ad
-from autodiff import single
+from autodiff import host
 from autodiff.backend import Array, kernels
 
 Weights = dict[str, Array]
@@ -28,9 +26,9 @@ def positive(x: Array):
         y = fast.positive(x)
         return y, lambda g: fast.positive_back(g, x, y)
     xp = ad.array_module(x)
-    if single.is_single(x):
-        y = single.positive(x)
-        return y, lambda g: g * np.where(x >= 0, np.float32(1), y * (1 - y))
+    if host.is_single(x):
+        y = host.positive(x)
+        return y, lambda g: g * xp.where(x >= 0, x.dtype.type(1), y * (1 - y))
     below = ad.sigmoid(xp.minimum(x, 0))  # sigmoid(0) = 1/2 where x >= 0
     return below + xp.maximum(x, 0), lambda g: g * xp.where(x >= 0, 1.0, below * (1 - below))
 

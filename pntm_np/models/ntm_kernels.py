@@ -10,7 +10,7 @@ import numpy as np
 
 from autodiff import scalar
 from autodiff.compiled import largest
-from autodiff.kernel import kernel
+from autodiff.kernel import blend, kernel
 from pntm_np.models.ntm import LOG_FLOOR, NORM_FLOOR
 from pntm_np.scans.inner import move
 
@@ -133,8 +133,8 @@ def key_norm(key, h):
 @kernel
 def address(M, a, key, scalars, s, norms, similarity, content, mixed, moved, logs, after):
     """Addresses of all heads into after (2H, m), from those before (a) and the memory before; the rest is scratch."""
+    floor, log_floor = M.dtype.type(NORM_FLOOR), M.dtype.type(LOG_FLOOR)
     both, m = a.shape
-    one, floor, log_floor = M.dtype.type(1), M.dtype.type(NORM_FLOOR), M.dtype.type(LOG_FLOOR)
     cell_norms(M, norms)
     for h in range(both):
         length = max(key_norm(key, h), floor)
@@ -146,7 +146,7 @@ def address(M, a, key, scalars, s, norms, similarity, content, mixed, moved, log
             similarity[h, i] = similarity[h, i] / (length * norms[0, i])  # K(k, M_i)
         softmax_row(similarity, h, beta, content)  # a^c
         for i in range(m):
-            mixed[h, i] = (one - gate) * a[h, i] + gate * content[h, i]  # a^g
+            mixed[h, i] = blend(gate, a[h, i], content[h, i])  # a^g
         move(mixed, h, s[h, 0], s[h, 1], s[h, 2], moved)  # a^s
         for i in range(m):
             logs[h, i] = scalar.log(moved[h, i] + log_floor)

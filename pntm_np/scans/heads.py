@@ -91,6 +91,9 @@ def _check(read_shifts: Array, write_shifts: Array, values: Array, state: HeadSt
         raise ValueError(f"values has shape {values.shape}; expected (B, T, W, n) with T, W, n >= 1")
     if not isinstance(state, HeadState):
         raise TypeError(f"state is {type(state).__name__}; expected a HeadState, as start_state makes it")
+    check_arrays(**{f"state.{name}": x for name, x in state._asdict().items()})
+    if len(state.memory.shape) != 4 or state.memory.shape[2] < 1:
+        raise ValueError(f"state.memory has shape {state.memory.shape}; expected (B, W, m, n) with m >= 1")
     batch, length, writers, width = values.shape
     readers, cells = (read_shifts.shape[2] if len(read_shifts.shape) == 4 else 0), state.memory.shape[-2]
     expected = {

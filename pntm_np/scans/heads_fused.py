@@ -69,7 +69,8 @@ def step(s, v, q, w, M, q_next, w_next, M_next, reads):
 
 def heads_step(s: Array, v: Array, q: Array, w: Array, M: Array) -> tuple:
     """Reads (B, R, W, n) and the next state, of shifts of all heads, s (B, R + W, 3), and values v (B, W, n)."""
-    q, w, M, s, v = (np.ascontiguousarray(x) for x in (q, w, M.swapaxes(2, 3), s, v))
+    dtype = np.result_type(s, v, q, w, M)
+    q, w, M, s, v = (np.ascontiguousarray(x, dtype) for x in (q, w, M.swapaxes(2, 3), s, v))
     q_next, w_next, M_next = np.empty_like(q), np.empty_like(w), np.empty_like(M)
     reads = np.empty((len(v), q.shape[1], *v.shape[1:]), v.dtype)
     step(s, v, q, w, M, q_next, w_next, M_next, reads)

@@ -6,7 +6,7 @@ Numbers are taken from the arrays: ``1 - w`` with a literal 1 would be computed 
 
 from __future__ import annotations
 
-from autodiff.kernel import inlined, kernel
+from autodiff.kernel import blend, inlined, kernel
 
 
 # the addresses of all heads
@@ -62,10 +62,10 @@ def write_and_read_heads(M, w, v, q, reads):
 @inlined
 def write_and_read_four(M, h, k, w, v, q, reads):
     """The first four readers look at a number while it is at hand."""
-    one, r0 = M.dtype.type(1), M.dtype.type(0)
+    r0 = M.dtype.type(0)
     r1, r2, r3 = r0, r0, r0
     for i in range(M.shape[2]):
-        x = (one - w[h, i]) * M[h, k, i] + w[h, i] * v
+        x = blend(w[h, i], M[h, k, i], v)
         M[h, k, i] = x
         r0 += q[0, i] * x
         r1 += q[1, i] * x
@@ -76,9 +76,9 @@ def write_and_read_four(M, h, k, w, v, q, reads):
 
 @inlined
 def write_and_read(M, h, k, w, v, q, reads):
-    one, found = M.dtype.type(1), M.dtype.type(0)
+    found = M.dtype.type(0)
     for i in range(M.shape[2]):
-        x = (one - w[h, i]) * M[h, k, i] + w[h, i] * v
+        x = blend(w[h, i], M[h, k, i], v)
         M[h, k, i] = x
         found += q[0, i] * x
     reads[0, h, k] = found
@@ -95,11 +95,10 @@ def read(M, h, k, q, r, reads):
 @kernel
 def write_heads(M, j, w, v):
     """The memory after step j, beside the one before it: M[j + 1] from M[j]."""
-    one = M.dtype.type(1)
     for h in range(M.shape[1]):
         for k in range(M.shape[2]):
             for i in range(M.shape[3]):
-                M[j + 1, h, k, i] = (one - w[h, i]) * M[j, h, k, i] + w[h, i] * v[h, k]
+                M[j + 1, h, k, i] = blend(w[h, i], M[j, h, k, i], v[h, k])
 
 
 @kernel

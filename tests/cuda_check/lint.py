@@ -28,7 +28,7 @@ HOST_FILES = (  # they handle host arrays on purpose
     "autodiff/check.py",
     "autodiff/compiled.py",  # compiled, for the CPU alone
     "autodiff/scalar.py",
-    "autodiff/single.py",  # float32 on the CPU
+    "autodiff/host.py",  # the CPU only
     "pntm_np/bench/forward.py",  # inputs and outputs; what is between is on the device
     "pntm_np/bench/train_step.py",
     "pntm_np/checkpoint.py",

@@ -107,8 +107,8 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
     taps = Taps(xp, groups, cells, size, dtype)
     addresses = xp.empty((groups, chunks * size + 1, cells), dtype)
     addresses[:, 0] = a0.reshape(groups, cells)
-    for t in range(0, chunks * size, size):  # the last row of a chunk is the first of the next
-        xp.matmul(kernels[:, t // size], taps.of(addresses[:, t]), out=addresses[:, t : t + size + 1])
+    for t in range(0, chunks * size, size):
+        xp.matmul(kernels[:, t // size, 1:], taps.of(addresses[:, t]), out=addresses[:, t + 1 : t + size + 1])
     last = addresses[:, -1].copy()
     starts = addresses[:, :-1:size].copy()  # all that the way back needs: it recomputes the rest
 

@@ -6,19 +6,18 @@ import numpy as np
 
 from autodiff import differentiable
 from autodiff.backend import Array
-from autodiff.kernel import kernel
+from autodiff.kernel import blend, kernel
 
 
 @kernel
 def forward(z, c, h0, states):
     batch, steps, size = z.shape
-    one = z.dtype.type(1)
     for b in range(batch):
         for d in range(size):
-            states[b, 0, d] = (one - z[b, 0, d]) * h0[b, d] + z[b, 0, d] * c[b, 0, d]
+            states[b, 0, d] = blend(z[b, 0, d], h0[b, d], c[b, 0, d])
         for t in range(1, steps):
             for d in range(size):
-                states[b, t, d] = (one - z[b, t, d]) * states[b, t - 1, d] + z[b, t, d] * c[b, t, d]
+                states[b, t, d] = blend(z[b, t, d], states[b, t - 1, d], c[b, t, d])
 
 
 @kernel
