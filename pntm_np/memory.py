@@ -12,6 +12,7 @@ from pntm_np.models import PNTM, Architecture, Attention, LSTMModel, MinGRU, NTM
 from pntm_np.models.summary import cache_growth, state_size
 
 BYTES = 4  # float32
+STATES = 4  # copies of a sequence's state in a training step
 SPARE = 1.3  # numbers below are measured peaks; allocators and the interpreter want some room
 
 
@@ -37,13 +38,18 @@ def training_need(architecture: Architecture, rows: int, steps: int, cells: int,
         per_step = 29 * d + (2 * H + n) * cells if form == "fused" else 20 * d + 3.5 * H * n * cells
     elif isinstance(architecture, LSTMModel):
         per_step = 10 * d
-    return int(BYTES * (rows * steps * per_step + 3 * architecture.parameter_count()))
+    states = STATES * state_numbers(architecture, cells)
+    return int(BYTES * (rows * (steps * per_step + states) + 3 * architecture.parameter_count()))
+
+
+def state_numbers(architecture: Architecture, cells: int) -> int:
+    one, two = state_size(architecture, 1), state_size(architecture, 2)  # it grows by the same with every cell
+    return one + (cells - 1) * (two - one)
 
 
 def decoding_need(architecture: Architecture, rows: int, steps: int, cells: int) -> int:
     """Bytes of the states of rows decoded together, and of what a step makes beside them; fitted likewise."""
-    one, two = state_size(architecture, 1), state_size(architecture, 2)  # it grows by the same with every cell
-    state = one + (cells - 1) * (two - one)
+    state = state_numbers(architecture, cells)
     copies = 10.5 if isinstance(architecture, NTMModel) else 2.8
     per_row = copies * state + 2.2 * steps * cache_growth(architecture) + 14 * architecture.width
     return int(BYTES * rows * per_row)

@@ -30,6 +30,7 @@ MODELS = ("ntm", "pntm")
 SEGMENT = 512  # steps; a shard's arrays stay in the cache
 SAMPLE = 256  # steps whose outputs are compared
 AGREE = 1e-3  # of the largest output; forms differ by rounding, 1e-6, but for the paper's epsilon, which grows with T
+STATES = 8  # copies of the memory and addresses that a step makes, at the most; measured
 CHECKED, ROWS = 256, 8  # the longest length, and the most sequences, of the comparison before anything is timed
 
 
@@ -69,7 +70,8 @@ def need(form: str, batch: int, length: int) -> int:
     """Bytes at the peak: input and output, and what the form makes; the paper's factor is a measured peak."""
     ends = 2 * batch * length * WIDTH
     work = batch * min(length, SEGMENT) * 40 * WIDTH if form != "paper" else batch * length * (6 * CELLS * CELL)
-    return int(memory.BYTES * (ends + work))
+    states = STATES * batch * CELLS * (CELL + 2)
+    return int(memory.BYTES * (ends + work + states))
 
 
 class Contestant:
@@ -100,9 +102,10 @@ class Contestant:
             y[now], state = self.model.run(self.params, x[now], state, options)
 
 
-def inputs(settings: Settings, length: int) -> Any:
+def inputs(settings: Settings, length: int, most: int | None = None) -> Any:
+    """What a bench reads, or the first ``most`` sequences of it."""
     rng = np.random.default_rng([settings.seed, length])
-    x = rng.standard_normal((settings.batch, length, WIDTH), np.float32)
+    x = rng.standard_normal((min(settings.batch, most or settings.batch), length, WIDTH), np.float32)
     return ad.to_device(x, settings.backend)
 
 
@@ -121,7 +124,7 @@ def deviation(found: np.ndarray, expected: np.ndarray) -> float:
 def check_agreement(settings: Settings, workers: Workers, stop: Callable[[], bool] = lambda: False) -> None:
     """All forms of a model give the outputs of the loop; also compiles what is to be compiled."""
     length = max((n for n in settings.lengths if n <= CHECKED), default=CHECKED)
-    x = inputs(settings, length)[:ROWS]
+    x = inputs(settings, length, ROWS)
     for model, group in itertools.groupby(settings.contestants(), key=lambda c: c[0]):
         outputs = {}
         for form in dict.fromkeys(["sequential", *(form for _, form in group)]):
@@ -151,7 +154,7 @@ def run(
                 yield row
                 continue
             row = {"model": model, "form": form, "length": length}
-            empty = dict.fromkeys(("mean", "std", "best", "peak_bytes", "deviation", "agrees")) | {"runs": 0}
+            empty = dict.fromkeys(("mean", "std", "best", "peak_bytes", "difference", "agrees")) | {"runs": 0}
             wanted, free = need(form, settings.batch, length), memory.available(settings.backend)
             if free is not None and wanted * memory.SPARE > free:
                 skipped = f"needs about {memory.size(wanted)}, and {memory.size(free)} are free"
@@ -177,7 +180,7 @@ def run(
             timing = summary(seconds[settings.warmup :])
             row |= timing._asdict() | {"peak_bytes": peak.bytes if settings.backend == "cpu" else None}
             row |= {
-                "deviation": apart if math.isfinite(apart) else None,
+                "difference": apart if math.isfinite(apart) else None,
                 "agrees": apart <= AGREE,
             }  # JSON has no infinity
             if timing.mean > settings.patience:

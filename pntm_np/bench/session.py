@@ -58,21 +58,24 @@ def bench_steps(settings: train_step.TrainSettings, asked: Any, profile: bool, s
     _check_forms(asked, settings.backend, settings.contestants())
     for config in settings.contestants():
         need = train_step.need(config, settings.lengths[-1], settings.threads)
-        memory.require(need, f"a step of {config.model}", "--batch or --lengths", settings.backend)
+        memory.require(need, f"a step of {config.model}", "--batch, --lengths or --memory-size", settings.backend)
     contestants = [(f"{c.model} {train_step.form_of(c)}".strip(), c) for c in settings.contestants()]
     repeats, rows = settings.runs + settings.warmup, []
     ahead = Ahead([(name, n) for n in settings.lengths for name, _ in contestants], repeats)
     with signals, Workers(settings.threads) as workers, Progress("bench train", first=COMPILING) as shown:
 
-        def watch(model: str, form: str, length: int, run: int) -> None:
+        def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
             name = f"{model} {form}".strip()
+            if last is not None:
+                ahead.timed(name, length, last)
             shown.update(f"{name}, {length:,} tokens, step {run + 1} of {repeats}", ahead.left((name, length), run))
 
+        speed = max(train_step.product_speed(workers, settings.backend) for _ in range(3))
         for row in train_step.run(settings, workers, watch, lambda: bool(signals.received)):
             rows.append(row)
-            name = f"{row['model']} {row['form'] or ''}".strip()
-            ahead.timed(name, row["length"], 1e-3 * row["ms_mean"])
-            ahead.finished(name, row["length"])
+            ahead.finished(f"{row['model']} {row['form'] or ''}".strip(), row["length"])
+            speed = max(speed, train_step.product_speed(workers, settings.backend))
+    rows = train_step.with_floor(rows, speed)
     report = {"machine": machine.describe(settings.backend), "settings": asdict(settings), "rows": rows}
     if profile:
         longest = settings.lengths[-1]

@@ -27,7 +27,7 @@ def forward_rows(report: dict[str, Any]) -> Table:
                 duration(row["best"]),
                 "-" if speedup is None else f"{speedup:.2f} x",
                 "-" if peak is None else memory.size(peak),
-                "" if row["agrees"] else f"outputs differ by {row['deviation'] or math.inf:.1e}",
+                "" if row["agrees"] else f"outputs differ by {row['difference'] or math.inf:.1e}",
             ]
         )
     return columns, rows

@@ -40,8 +40,16 @@ PARTS = {  # where a function is, and what it does for a step
     "optimizer.py": "Adam",
     "sweep.py": "adding up cotangents",
     "attention.py": "attention",
+    "attention_fused.py": "attention",
 }
-KERNELS = {"gelu": "GELU", "layer_norm": "norms", "softmax": "softmax", "sigmoid": "gates", "positive": "gates"}
+KERNELS = {
+    "gelu": "GELU",
+    "layer_norm": "norms",
+    "softmax": "softmax",
+    "sigmoid": "gates",
+    "positive": "gates",
+    "expit": "gates",
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,9 @@ def form_of(config: Config) -> str:
 def product_flops(config: Config, rows: int, length: int) -> int:
     """Of the dense products of a step, forward and backward: every matrix meets every token once, three times over."""
     architecture = config.architecture()
-    matrices = sum(math.prod(s) for name, s in architecture.shapes().items() if len(s) > 1 and name != "embed.weight")
+    # what meets a symbol, not a token, is computed once for the vocabulary
+    looked_up = {"embed.weight"} | ({"mixer.W_x"} if config.model == "lstm" else set())
+    matrices = sum(math.prod(s) for name, s in architecture.shapes().items() if len(s) > 1 and name not in looked_up)
     scores = sum(2 * length * architecture.width for m in getattr(architecture, "mixers", ()) if type(m) is Attention)
     return 6 * rows * length * (matrices + scores // 2)  # attention looks at half the positions, on average
 
@@ -126,20 +136,21 @@ def need(config: Config, length: int, threads: int) -> int:
 
 
 def run(
-    settings: TrainSettings, workers: Workers, watch: Callable[[str, str, int, int], None], stop: Callable[[], bool]
+    settings: TrainSettings,
+    workers: Workers,
+    watch: Callable[[str, str, int, int, float | None], None],
+    stop: Callable[[], bool],
 ) -> Iterator[dict[str, Any]]:
-    speed = max(product_speed(workers, settings.backend) for _ in range(3))
+    """Rows one by one; ``watch(model, form, length, steps so far, seconds of the last)``."""
     for length in settings.lengths:
         for config in settings.contestants():
             step, seconds, form = Step(config, length, workers), [], form_of(config)
             for k in range(settings.warmup + settings.runs):
                 if stop():
                     raise Stopped
-                watch(config.model, form, length, k)
+                watch(config.model, form, length, k, seconds[-1] if seconds else None)
                 seconds.append(time_once(step))
-            speed = max(speed, product_speed(workers, settings.backend))
             timing = summary(seconds[settings.warmup :])
-            floor = product_flops(config, settings.batch, length) / speed
             yield {
                 "model": config.model,
                 "form": form or None,
@@ -149,9 +160,17 @@ def run(
                 "ms_std": 1e3 * timing.std,
                 "ms_best": 1e3 * timing.best,
                 "tokens_per_second": settings.batch * length / timing.mean,
-                "floor_ms": 1e3 * floor,
-                "times_floor": timing.best / floor,
+                "flops": product_flops(config, settings.batch, length),
             }
+
+
+def with_floor(rows: list[dict[str, Any]], speed: float) -> list[dict[str, Any]]:
+    """What the products alone would take at the best speed that was seen, the same for all rows."""
+    floors = [1e3 * row["flops"] / speed for row in rows]
+    return [
+        row | {"floor_ms": floor, "times_floor": row["ms_best"] / floor}
+        for row, floor in zip(rows, floors, strict=True)
+    ]
 
 
 def profile(config: Config, length: int, runs: int) -> dict[str, float]:
@@ -174,6 +193,6 @@ def profile(config: Config, length: int, runs: int) -> dict[str, float]:
 def part_of(path: Path, function: str) -> str:
     if path.name == "fused.py" and path.parent.name in ("gated", "memory", "conv_shift"):
         return "gated scan" if path.parent.name == "gated" else "scans"
-    if path.name in ("compiled.py", "elementwise.py", "reduce.py", "fused.py", "layers.py"):
+    if path.name in ("compiled.py", "host.py", "elementwise.py", "reduce.py", "fused.py", "layers.py"):
         return next((part for key, part in KERNELS.items() if key in function), "other element by element")
     return PARTS.get(path.name, "the rest")

@@ -120,11 +120,11 @@ def test_a_row_is_compared_with_the_reference_even_if_that_is_not_timed_now(monk
     monkeypatch.setattr(forward.Contestant, "run", wrong_from_the_second_call_on)
     alone = [*SMALL[:2], "20", *SMALL[3:], "--models", "pntm", "--forms", "sequential", "--json"]
     (row,) = json.loads(invoke(*alone).stdout)["rows"]
-    assert not row["agrees"] and row["deviation"] == pytest.approx(0.01, rel=1e-2)
+    assert not row["agrees"] and row["difference"] == pytest.approx(0.01, rel=1e-2)
     calls, factor = [], np.float32(np.nan)
     text = invoke(*alone, "--out", "other.json").stdout
     (row,) = json.loads(text)["rows"]
-    assert not row["agrees"] and row["deviation"] is None and "NaN" not in text and "Infinity" not in text
+    assert not row["agrees"] and row["difference"] is None and "NaN" not in text and "Infinity" not in text
 
 
 def test_patience(monkeypatch):
