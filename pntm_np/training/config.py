@@ -7,6 +7,7 @@ from typing import Any
 
 from autodiff import backend
 from pntm_np.evaluation.score import paper_cells
+from pntm_np.evaluation.thresholds import TAU
 from pntm_np.models import MODELS, Architecture, build
 from pntm_np.scans import FORMS, default_form
 from tasks import Task, TaskError, check_name, check_symbols
@@ -51,6 +52,7 @@ class Config:
     end_token: bool = True
     lengths: tuple[int, int] = (1, 120)  # of the final evaluation
     samples: int = 128  # of each of these lengths
+    tau: float | str = TAU  # of that evaluation; "auto" chooses it and the gates' on lengths of training
 
     @classmethod
     def of(cls, task: Task, preset: str, **given: Any) -> Config:
@@ -73,6 +75,8 @@ class Config:
         for name in ("sharpen", "sharpen_gates"):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= 1000, name, value, "a number from 0 to 1000")
+        usable = self.tau == "auto" or (_is_number(self.tau) and 0 <= self.tau <= 1)
+        _require(usable, "tau", self.tau, "a number from 0 to 1, or auto")
         _require(self.model in MODELS, "model", self.model, f"one of {', '.join(MODELS)}")
         _require(self.form in FORMS, "form", self.form, f"one of {', '.join(FORMS)}")
         _require(self.preset in PRESETS, "preset", self.preset, f"one of {', '.join(PRESETS)}")
@@ -110,6 +114,7 @@ class Config:
         if not isinstance(content, dict):
             raise ValueError("it is not a configuration")
         known = {f.name for f in fields(cls)}
+        content = {"tau": TAU} | content  # the first runs had no choice
         if missing := known - content.keys():
             raise ValueError(f"it lacks {sorted(missing)[0]!r}")
         if unknown := content.keys() - known:

@@ -15,7 +15,7 @@ import numpy as np
 from pntm_np import memory
 from pntm_np.checkpoint import load
 from pntm_np.evaluation.score import LengthScore, evaluate, evaluation_memory, require_memory, tokens_of
-from pntm_np.evaluation.thresholds import TAU
+from pntm_np.evaluation.thresholds import TAU, choose_thresholds
 from pntm_np.models import Options
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.scans.forms import require_fused
@@ -30,7 +30,7 @@ from tasks import TASKS, Task
 
 EVALUATION_SEED = 0
 PARAMETER_COPIES = 14  # gradients, moments, and what is made of them, at the peak; measured
-MAY_CHANGE = ("steps", "checkpoint_every")  # on resuming: they change no number of a step
+MAY_CHANGE = ("steps", "checkpoint_every", "tau")  # on resuming: they change no number of a step
 
 
 def require_fit(config: Config, task: Task, threads: int) -> None:
@@ -114,8 +114,8 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
     if resume and run.path("state.safetensors").exists():
         kept, progress = run.load()
         run.cut_metrics(progress.metrics_bytes)
-        if config.steps > kept.steps:
-            run.path("result.json").unlink(missing_ok=True)
+        if run.complete and (config.steps > kept.steps or run.read_result()["config"].get("tau", TAU) != config.tau):
+            run.path("result.json").unlink()
     else:
         progress = Progress.start(config, generator(PARAMETERS, config.seed))
         run.cut_metrics(0)
@@ -174,7 +174,12 @@ def final_result(
     model = load(run.path("model.safetensors")).to(config.backend)
     first, last = config.lengths
     cells = evaluation_memory(last)
-    options = Options(form=config.form, tau=TAU)
+    options = Options(form=config.form, tau=TAU if config.tau == "auto" else config.tau)
+    if config.tau == "auto":
+        options = choose_thresholds(
+            model, task, config.max_length, evaluation_memory(config.max_length), options, workers, config.end_token,
+            stop=stop,
+        )  # fmt: skip
     lengths = range(first, last + 1)
     found = evaluate(
         model, task, lengths, config.samples, EVALUATION_SEED, cells, options, workers, config.end_token,
@@ -189,8 +194,8 @@ def final_result(
         "step": step,
         "stopped_by": reason,
         **found.as_json(config.max_length),
-        "tau": TAU,
-        "gate_tau": 0.0,
+        "tau": options.tau,
+        "gate_tau": options.gate_tau,
         "memory_size": cells,
         "evaluation_seed": EVALUATION_SEED,
         "config": config.as_json(),
