@@ -35,8 +35,12 @@ from pntm_np.arguments import (
     Number,
     Picture,
     Place,
+    Seeds,
+    Setting,
+    Shard,
     Size,
     TaskName,
+    TaskNames,
     Threshold,
 )
 from pntm_np.bench.record import BenchError
@@ -45,6 +49,8 @@ from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
 from pntm_np.scans import FORMS, FormUnavailable
 from pntm_np.signals import Signals, Stopped
+from pntm_np.sweep.cluster import ClusterError
+from pntm_np.sweep.grid import GridError
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
 from pntm_np.workers import Workers, cores
 from tasks import TASKS, TaskError
@@ -82,13 +88,13 @@ class Commands(click.Group):
             fail(USAGE, f"{shown(error.name, error.value):.80}: {error.problem}")
         except TaskError as error:
             fail(USAGE, str(error))
-        except (RunError, BenchError, TaskNeeded) as error:
+        except (RunError, BenchError, GridError, TaskNeeded) as error:
             fail(USAGE, str(error))
         except Diverged as error:
             fail(DIVERGED, f"training diverged: {error}; the update was not made, and what was saved before is good")
         except CheckpointError as error:
             fail(BAD_FILE, str(error))
-        except (autodiff.BackendUnavailable, FormUnavailable, memory.NotEnoughMemory) as error:
+        except (autodiff.BackendUnavailable, FormUnavailable, ClusterError, memory.NotEnoughMemory) as error:
             fail(NOT_AVAILABLE, str(error))
         except MemoryError as error:
             fail(NOT_AVAILABLE, f"out of memory: {error}")
@@ -248,12 +254,19 @@ def main() -> None:
 @click.option("--lengths", type=LengthRange(), help="Of the evaluation at the end. [default: 1:3 x max-length]")
 @click.option("--samples", type=MANY, help="Of each of these lengths. [default: 128]")
 @click.option(
+    "--tau",
+    type=Threshold(1),
+    help="Of that evaluation; auto chooses it and the gates' on lengths of training. [default: 0.01]",
+)
+@click.option(
     "--size", "sizes", type=Size(), multiple=True, help="Another size than the paper's: width=64, heads=2, .."
 )
+@click.option("--end-with-parent", is_flag=True, hidden=True)
 @json_option
 @click.pass_context
 def train(
     ctx: click.Context,
+    end_with_parent: bool,
     task: Any,
     preset: str,
     threads: int,
@@ -267,8 +280,11 @@ def train(
     TASK is a name (pntm tasks lists them), the beginning of one, or path/to/file.py:Name. Ctrl-C
     finishes the step, saves and exits; --resume goes on, to the same bits as without a break.
     """
+    from pntm_np.sweep.orphan import end_with_parent as watch_parent
     from pntm_np.training import display, session
 
+    if end_with_parent:
+        watch_parent()
     command_line = click.core.ParameterSource.COMMANDLINE
     typed = {name for name in (*given, "preset") if ctx.get_parameter_source(name) == command_line}
     given["sizes"] = dict(given["sizes"])
@@ -602,6 +618,140 @@ def print_bench_train(report: dict[str, Any]) -> None:
     machine, settings = report["machine"], report["settings"]
     click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
     click.echo(f"batch {settings['batch']}, {settings['runs']} steps after {settings['warmup']} to warm up")
+
+
+@main.group(
+    cls=click.Group, short_help="Many runs: tasks x models x seeds, here or on a cluster.", invoke_without_command=True
+)
+@click.option("--grid", "grid_file", type=Place(exists=True), help="A TOML file with tasks, variants, seeds, options.")
+@click.option("--preset", type=Named("preset", ["paper"]), help="paper: 6 tasks x 8 models x 10 seeds.")
+@click.option("--tasks", "chosen", type=TaskNames(), help="With commas between them. [default: all six]")
+@click.option("--models", "names", type=Names("model", list(MODELS)), help="Likewise. [default: pntm]")
+@click.option("--seeds", type=Seeds(), help="How many of the paper's ten, or A,B,.. [default: 1]")
+@click.option("--option", "options", type=Setting(), multiple=True, help="Of every run, as of pntm train: steps=1000.")
+@click.option("--out", type=Place(), default="runs/sweep", show_default=True, help="The directory of all runs.")
+@click.option("--jobs", type=Count(1, 1024), help="Runs at a time. [default: cores / threads]")
+@click.option("--threads", type=Count(1, 1024), default=1, show_default=True, help="Of one run.")
+@click.option("--cluster", "address", metavar="ADDRESS", help="A Dask scheduler: its workers do the runs.")
+@click.option("--shard", "part", type=Shard(), help="Only part K of N, for job arrays.")
+@click.option("--retries", type=Count(0, 100), default=2, show_default=True, help="Of a run that breaks at one place.")
+@click.option("--stall", type=Number(), default=900, show_default=True, help="Seconds after which a silent run hangs.")
+@click.option("--retry-failed", is_flag=True, help="Try again what was given up before.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done, and how long it would take.")
+@json_option
+@click.pass_context
+def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
+    """Make many runs, each in a process and a directory of its own. What is finished is never done again.
+
+    Stopped or killed, the same command goes on. Without a grid, the one in --out is continued. A run
+    that breaks is tried again, then reported with its cause while the others go on.
+    """
+    if ctx.invoked_subcommand:
+        return 0
+    from pntm_np.sweep import cluster, grid, plan, session, status
+    from pntm_np.sweep.supervise import Care
+
+    if not 1 <= given["stall"] <= 1e9:
+        raise click.BadParameter("expected a number of seconds, at least 1", ctx, param_hint="--stall")
+    runs = plan.extend_plan(out, asked_for(ctx, **{k: given[k] for k in GRID_OPTIONS}))
+    if not runs:
+        raise click.UsageError(f"nothing is planned in {out} yet; give --grid, --preset, --tasks or --models", ctx)
+    mine = grid.shard(runs, *given["part"]) if given["part"] else runs
+    todo = session.left(out, mine, given["retry_failed"] and not given["dry_run"])
+    jobs = given["jobs"] or max(1, cores() // given["threads"])
+    if given["dry_run"]:
+        print_forecast(mine, todo, jobs, given["threads"], as_json)
+        return 0
+    client = cluster.connect(given["address"]) if given["address"] else None
+    plan.write_plan(out, runs)
+    say(f"{len(mine)} runs in {out}, {len(todo)} to do")
+    care = Care(given["threads"], given["retries"], given["stall"])
+    with signals:
+        session.sweep(out, mine, todo, jobs, care, client, say, lambda: bool(signals.received))
+        if signals.received:
+            say(f"stopped and saved; go on with: {shlex.join(['pntm', 'sweep', '--out', str(out)])}")
+            return signals.exit_code
+    found = [status.standing(out, run) for run in mine]
+    print_sweep(found, as_json)
+    return FAILED if any(run.state == "failed" for run in found) else 0
+
+
+GRID_OPTIONS = ("grid_file", "preset", "chosen", "names", "seeds", "options")
+
+
+def asked_for(
+    ctx: click.Context, grid_file: Path | None, preset: str | None, chosen: Any, names: Any, seeds: Any, options: Any
+) -> list:
+    """The runs that the flags name: a file's, or a grid's; none if there are no such flags."""
+    from pntm_np.sweep import grid
+
+    if grid_file:
+        if preset or chosen or names or seeds or options:
+            raise click.UsageError("--grid has tasks, variants, seeds and options of its own", ctx)
+        return grid.read_grid(grid_file)
+    if not (preset or chosen or names):
+        if seeds or options:
+            raise click.UsageError("--seeds and --option belong to --preset, --tasks or --models", ctx)
+        return []
+    models = names or (tuple(MODELS) if preset else ("pntm",))
+    seeds = seeds or (grid.PAPER_SEEDS if preset else grid.seeds_of(1))
+    common = {"preset": preset or "quick"} | dict(options)
+    return grid.grid(chosen or TASKS.values(), {model: {"model": model} for model in models}, seeds, common)
+
+
+@sweep.command("status", short_help="Where the runs of a sweep stand.")
+@click.argument("directory", type=Place(exists=True))
+@json_option
+def sweep_status(directory: Path, as_json: bool) -> None:
+    """Show where the runs of the sweep in DIRECTORY stand: done, running, failed and why."""
+    from pntm_np.sweep import plan, status
+
+    runs = plan.read_plan(directory)
+    if not runs:
+        raise click.UsageError(f"{directory}: there is no sweep here")
+    print_sweep([status.standing(directory, run) for run in runs], as_json)
+
+
+def print_sweep(found: list, as_json: bool) -> None:
+    from pntm_np.sweep.status import summary
+
+    groups = summary(found)
+    if as_json:
+        click.echo(json.dumps({"runs": [run.as_json() for run in found], "summary": groups}))
+        return
+    rows = [
+        [g["task"], g["variant"], g["runs"], g["done"], g["running"], g["failed"], g["perfect"]]
+        + ["-" if g[key] is None else f"{g[key]:.4f}" for key in ("best", "mean")]
+        for g in groups
+    ]
+    table(["task", "variant", "runs", "done", "running", "failed", "perfect", "best", "mean"], rows)
+    for run in found:
+        if run.state == "failed":
+            click.echo(f"{run.name}: {run.cause}")
+
+
+def print_forecast(runs: list, todo: list, jobs: int, threads: int, as_json: bool) -> None:
+    from pntm_np.progress import Progress, clock_time
+    from pntm_np.sweep.forecast import Forecast
+
+    rows: dict[tuple[str, str], list[float]] = {}
+    with Progress("forecast", len(todo) or 1) as shown:
+        forecast = Forecast(threads, shown.note)
+        for run in todo:
+            rows.setdefault((run.task, run.variant), []).append(forecast.seconds(run))
+            shown.advance(run.name)
+    total = sum(sum(times) for times in rows.values()) / jobs
+    if as_json:
+        by_group = [
+            {"task": task, "variant": name, "runs": len(s), "seconds_each": s[0]} for (task, name), s in rows.items()
+        ]
+        click.echo(json.dumps({"runs": len(runs), "to_do": len(todo), "seconds": total, "by_group": by_group}))
+        return
+    shown_rows = [[task, name, len(s), clock_time(s[0])] for (task, name), s in rows.items()]
+    table(["task", "variant", "runs", "at most, each"], shown_rows)
+    click.echo(
+        f"\n{len(todo)} of {len(runs)} runs to do, {jobs} at a time: at most {clock_time(total)} on this machine"
+    )
 
 
 @main.command(short_help="Versions in use, and which devices can be used.")

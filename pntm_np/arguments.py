@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,61 @@ class Names(Named):
             return value
         found = [super(Names, self).convert(name.strip(), param, ctx) for name in value.split(",")]
         return tuple(dict.fromkeys(found))
+
+
+class TaskNames(Value):
+    """Several tasks, with commas between them."""
+
+    name = "TASK,.."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[Any]:
+        return [TaskName().convert(name.strip(), param, ctx) for name in value.split(",")]
+
+
+class Seeds(Value):
+    """How many of the paper's ten seeds, or a list of others."""
+
+    name = "N|A,B,.."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        from pntm_np.sweep.grid import GridError, seeds_of
+
+        try:
+            numbers = [int(number) for number in value.rstrip(",").split(",")]
+            return seeds_of(numbers if "," in value else numbers[0])
+        except (ValueError, GridError):
+            self.fail(f"{value!r:.60}; expected how many of the paper's ten, or A,B,.. all different", param, ctx)
+
+
+class Setting(Value):
+    """NAME=VALUE of the options of a run, the value as TOML has it; without quotes if it is a word."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        option, equals, text = value.partition("=")
+        if not equals or not option:
+            self.fail(f"{value!r:.60}; expected NAME=VALUE, such as steps=1000", param, ctx)
+        try:
+            return option.strip(), tomllib.loads(f"x = {text}")["x"]
+        except tomllib.TOMLDecodeError:
+            return option.strip(), text.strip()
+
+
+class Shard(Value):
+    name = "K/N"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        number, _, of = value.partition("/")
+        try:
+            k, n = int(number), int(of)
+        except ValueError:
+            k = n = 0
+        if not 1 <= k <= n <= 10**6:
+            self.fail(f"{value!r:.60}; expected K/N with 1 <= K <= N, such as 3/16", param, ctx)
+        return k, n
 
 
 class Lengths(Value):

@@ -44,6 +44,11 @@ class Progress:
         elif self._due():
             self._print(f"{self.what} {self.done} of {self.total}  {text}")
 
+    def note(self, text: str) -> None:
+        """What is going on, without progress."""
+        if self.bar:
+            self.bar.update(self.line, description=text)
+
     def update(self, text: str, left: float) -> None:
         gone = time.perf_counter() - self.began
         line = f"{text}  {clock_time(gone)} gone, about {clock_time(left)} left"

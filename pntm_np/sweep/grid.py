@@ -1,0 +1,125 @@
+"""The runs of a sweep: every task with every variant and every seed.
+
+A variant is a model with options of ``pntm train``; its name is part of the run's. In a file:
+
+    tasks = ["parity-check", "reverse-string"]   # all six if left out
+    seeds = 5                                    # the first five of the paper's ten; or a list of numbers
+    [options]                                    # of every run
+    preset = "quick"
+    [variants.sharp]                             # of the runs of one variant
+    model = "pntm"
+    sharpen = 0.01
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pntm_np.models import MODELS
+from pntm_np.training.config import PRESETS, Config, ConfigError
+from tasks import TASKS, Task, TaskError, find
+
+PAPER_SEEDS = tuple(int(s) for s in np.random.SeedSequence(0).generate_state(10))
+FIXED = ("task", "symbols", "seed")  # of a configuration: a grid gives them in its own way
+OPTIONS = tuple(f.name for f in fields(Config) if f.name not in FIXED)
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+
+
+class GridError(ValueError):
+    """The grid makes no sense; the message says where."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that is to be made."""
+
+    task: str
+    variant: str
+    config: Config
+    source: str | None = None  # of a task that is in a file of the user's
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}-{self.variant}-{self.config.seed}"
+
+
+def read_grid(path: Path) -> list[Planned]:
+    try:
+        content = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise GridError(f"{path}: not readable as TOML: {error}") from None
+    if unknown := content.keys() - {"tasks", "seeds", "options", "variants"}:
+        raise GridError(f"{path}: {sorted(unknown)[0]!r:.60}; a grid has tasks, seeds, options and variants")
+    variants = content.get("variants", {})
+    if not isinstance(variants, dict) or not variants or not all(isinstance(v, dict) for v in variants.values()):
+        raise GridError(f'{path}: it needs at least one variant, such as [variants.pntm] with model = "pntm"')
+    options = content.get("options", {})
+    if not isinstance(options, dict):
+        raise GridError(f"{path}: options is {options!r:.60}; expected a table")
+    try:
+        return grid(_tasks(content.get("tasks", list(TASKS))), variants, seeds_of(content.get("seeds", 1)), options)
+    except GridError as error:
+        raise GridError(f"{path}: {error}") from None
+
+
+def _tasks(names: Any) -> list[Task]:
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise GridError(f"tasks is {names!r:.60}; expected a list of names")
+    try:
+        return [find(name) for name in names]
+    except TaskError as error:
+        raise GridError(f"tasks: {error}") from None
+
+
+def seeds_of(given: Any) -> tuple[int, ...]:
+    """A count of the paper's ten, or a list."""
+    if type(given) is int and 1 <= given <= len(PAPER_SEEDS):
+        return PAPER_SEEDS[:given]
+    if isinstance(given, (list, tuple)) and given and all(type(s) is int and 0 <= s < 2**63 for s in given):
+        if len(set(given)) == len(given):
+            return tuple(given)
+    raise GridError(f"seeds is {given!r:.60}; expected how many of the paper's ten, or a list of different numbers")
+
+
+def grid(
+    tasks: Iterable[Task], variants: dict[str, dict[str, Any]], seeds: Iterable[int], options: dict[str, Any]
+) -> list[Planned]:
+    """Seed by seed, so that a sweep that is stopped early has a little of everything."""
+    runs = []
+    tasks = list(tasks)
+    for seed in seeds:
+        for name, own in variants.items():
+            if not NAME.fullmatch(name):
+                raise GridError(f"variant {name!r:.60}; expected letters, digits, dots, - and _")
+            runs += [_planned(task, name, options | own, seed) for task in tasks]
+    names = [run.name for run in runs]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise GridError(f"{sorted(twice)[0]} is there twice")
+    return runs
+
+
+def _planned(task: Task, variant: str, given: dict[str, Any], seed: int) -> Planned:
+    given = {name.replace("-", "_"): value for name, value in given.items()}
+    if unknown := given.keys() - set(OPTIONS):
+        option = sorted(unknown)[0]
+        raise GridError(f"variant {variant}: {option!r:.60}; the options are {', '.join(OPTIONS)}")
+    given.setdefault("model", variant if variant in MODELS else "pntm")
+    preset = given.pop("preset", "quick")
+    if preset not in PRESETS:
+        raise GridError(f"variant {variant}: preset is {preset!r:.60}; expected one of {', '.join(PRESETS)}")
+    try:
+        return Planned(task.name, variant, Config.of(task, preset, seed=seed, **given), task.source)
+    except ConfigError as error:
+        raise GridError(f"variant {variant}: {error}") from None
+
+
+def shard(runs: list[Planned], number: int, of: int) -> list[Planned]:
+    """Part ``number`` (from 1) of ``of`` parts, every one with a little of everything."""
+    return runs[number - 1 :: of]

@@ -1,0 +1,124 @@
+"""A sweep as a whole: the plan, what is left of it, who does it, and what one sees meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from pntm_np.progress import clock_time
+from pntm_np.sweep import cluster, local
+from pntm_np.sweep.grid import Planned
+from pntm_np.sweep.status import Standing, standing
+from pntm_np.sweep.supervise import FAILURE, Care, Outcome
+
+LOOK = 2.0  # seconds between two looks at the runs
+PLAIN = 30.0  # seconds between two plain lines
+
+
+def left(directory: Path, runs: list[Planned], again: bool) -> list[Planned]:
+    """The runs that are neither done nor given up; with ``again``, those that were given up as well."""
+    found = []
+    for planned in runs:
+        now = standing(directory, planned)
+        if now.state == "failed" and again and (directory / planned.name / FAILURE).exists():
+            (directory / planned.name / FAILURE).unlink()
+            now = standing(directory, planned)
+        if now.state not in ("done", "failed"):
+            found.append(planned)
+    return found
+
+
+def sweep(
+    directory: Path,
+    runs: list[Planned],
+    todo: list[Planned],
+    jobs: int,
+    care: Care,
+    client: Any,
+    say: Callable[[str], None],
+    stop: Callable[[], bool],
+) -> None:
+    """Make the runs in ``todo``, here or by a cluster's client; what became of them is in their directories."""
+    with Overview(directory, runs, say) as overview, client or nullcontext():
+        if client is not None:
+            cluster.run_there(client, directory, todo, care, overview.finished, overview.look, stop)
+        else:
+            local.run_here(directory, todo, jobs, care, overview.finished, overview.look, stop)
+
+
+class Overview:
+    """Running, done, failed, time left: in place on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, directory: Path, runs: list[Planned], say: Callable[[str], None]) -> None:
+        self.directory, self.runs, self.say = directory, runs, say
+        self.began, self.looked, self.said = time.monotonic(), 0.0, time.monotonic()
+        self.standings = {run.name: standing(directory, run) for run in runs}
+        self.work_before = self._work()
+        self.live: Any = None
+
+    def __enter__(self) -> Overview:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self.live = Live(console=Console(stderr=True, highlight=False), get_renderable=self._panel, transient=True)
+            self.live.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.live:
+            self.live.__exit__(*exception)
+
+    def finished(self, planned: Planned, outcome: Outcome) -> None:
+        now = self.standings[planned.name] = standing(self.directory, planned)
+        if outcome.failed:
+            self._print(f"{planned.name}: {outcome.state}: {outcome.cause}")
+        elif outcome.state == "done":
+            score = "" if now.score is None else f", exact match {now.score:.3f} on longer inputs"
+            self._print(f"{planned.name}: done at step {now.step:,}{score}")
+
+    def look(self) -> None:
+        if time.monotonic() - self.looked < LOOK:
+            return
+        self.looked = time.monotonic()
+        for run in self.runs:
+            if self.standings[run.name].state not in ("done", "failed"):
+                self.standings[run.name] = standing(self.directory, run)
+        if not self.live and time.monotonic() - self.said >= PLAIN:
+            self.said = time.monotonic()
+            self._print(self.line())
+
+    def line(self) -> str:
+        states = [run.state for run in self.standings.values()]
+        done, running, failed = (states.count(state) for state in ("done", "running", "failed"))
+        gone = time.monotonic() - self.began
+        text = f"{done} of {len(states)} done, {running} running, {failed} failed; {clock_time(gone)} gone"
+        worked, whole = self._work() - self.work_before, len(self.runs) - self.work_before
+        return f"{text}, about {clock_time(gone * (whole - worked) / worked)} left" if worked > 0.01 else text
+
+    def _work(self) -> float:
+        """How much is done, in runs; one that has failed needs no more."""
+        over = ("done", "failed")
+        return sum(1.0 if s.state in over else s.step / s.steps for s in self.standings.values())
+
+    def _print(self, line: str) -> None:
+        if self.live:
+            self.live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            self.say(line)
+
+    def _panel(self) -> Any:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False)
+        running: list[Standing] = [s for s in self.standings.values() if s.state == "running"]
+        for now in running[:20]:
+            table.add_row(now.name, f"step {now.step:,} of {now.steps:,}", f"{now.step / now.steps:.0%}")
+        more = [Text(f"and {len(running) - 20} more")] if len(running) > 20 else []
+        return Group(Text(self.line(), style="bold"), table, *more)

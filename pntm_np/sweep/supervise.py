@@ -1,0 +1,183 @@
+"""One run in a process of its own, watched: started again if it breaks, stopped if it hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pntm_np.files import write_atomically
+from pntm_np.sealed import CheckpointError
+from pntm_np.sweep.grid import Planned
+from pntm_np.training.run import Run
+
+LOG, FAILURE = "log.txt", "failure.json"
+POLL = 0.2  # seconds
+SAVING = 20.0  # seconds to save after SIGTERM
+BUSY = "another process is at work on this run"
+DIVERGED, BAD_FILE, USAGE = 3, 4, 2  # exit codes of pntm train that trying again does not change
+
+
+@dataclass(frozen=True)
+class Outcome:
+    state: str  # done, diverged, crashed, hung, refused or stopped
+    cause: str = ""
+    attempts: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.state in ("diverged", "crashed", "hung", "refused")
+
+
+@dataclass(frozen=True)
+class Care:
+    """How runs are looked after."""
+
+    threads: int = 1
+    retries: int = 2  # of a run that breaks without having got any further
+    stall: float = 900.0  # seconds without a sign of life
+
+
+def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
+    """Make the run in ``directory``, from wherever it stands, and write down why if it fails."""
+    run = Run(directory)
+    if run.complete:
+        return Outcome("done")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / FAILURE).unlink(missing_ok=True)
+    if not run.exists:
+        run.write_config(planned.config)
+    attempts, furthest = 0, -1
+    while True:
+        outcome = _attempt(run, _command(directory, planned, care), care, stop)
+        if outcome.state == "busy":  # its process is about to end, or another sweep has it
+            if _wait_until(stop, 1.0):
+                return Outcome("stopped")
+            if run.complete:
+                return Outcome("done")
+            continue
+        step = last_step(run)
+        attempts, furthest = (attempts + 1 if step <= furthest else 1), max(step, furthest)
+        outcome = Outcome(outcome.state, outcome.cause, attempts)
+        retried = outcome.state in ("crashed", "hung") and attempts <= care.retries
+        if not retried:
+            if outcome.failed:
+                write_atomically(directory / FAILURE, (json.dumps(asdict(outcome) | {"step": step}) + "\n").encode())
+            return outcome
+        if _wait_until(stop, min(10.0, 0.5 * 2**attempts)):
+            return Outcome("stopped")
+
+
+def _command(directory: Path, planned: Planned, care: Care) -> list[str]:
+    task = [planned.source] if planned.source else []
+    start = [sys.executable, "-c", "import cli; cli.main()", "train", *task]
+    return [*start, "--resume", "--out", str(directory), "--threads", str(care.threads), "--end-with-parent"]
+
+
+def _attempt(run: Run, command: list[str], care: Care, stop: Callable[[], bool]) -> Outcome:
+    log = run.path(LOG)
+    with open(log, "ab") as sink:
+        began = sink.tell()
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=sink, start_new_session=True
+        )
+    with process:
+        alive, seen = time.monotonic(), None
+        while process.poll() is None:
+            if stop():
+                _end(process, SAVING)
+                return Outcome("done" if run.complete else "stopped")
+            signs = _signs_of_life(run)
+            if signs != seen:
+                alive, seen = time.monotonic(), signs
+            elif time.monotonic() - alive > care.stall:
+                _end(process, 5.0)
+                return Outcome("hung", f"no sign of life for {care.stall:g} s")
+            time.sleep(POLL)
+    said = _last_line(log, began)
+    code = process.returncode
+    if code == 0 and run.complete:
+        return Outcome("done")
+    if code == USAGE and BUSY in said:
+        return Outcome("busy")
+    if code in (USAGE, BAD_FILE):
+        return Outcome("refused", said)
+    if code == DIVERGED:
+        return Outcome("diverged", said)
+    how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return Outcome("crashed", f"{how}: {said}" if said else how)
+
+
+def _signs_of_life(run: Run) -> list[Any]:
+    """Whatever changes while a run is at work."""
+    found = []
+    for name in (LOG, "metrics.jsonl", "state.safetensors", "result.json"):
+        with contextlib.suppress(OSError):
+            status = run.path(name).stat()
+            found.append((name, status.st_size, status.st_mtime_ns))
+    return found
+
+
+def _end(process: subprocess.Popen, patience: float) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _wait_until(stop: Callable[[], bool], seconds: float) -> bool:
+    """Whether it was stopped meanwhile."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if stop():
+            return True
+        time.sleep(min(POLL, seconds))
+    return stop()
+
+
+def _last_line(log: Path, began: int) -> str:
+    """What the process said last."""
+    with contextlib.suppress(OSError), open(log, "rb") as file:
+        file.seek(max(began, os.path.getsize(log) - 4096))
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+        return next((line[:300] for line in reversed(lines) if line), "")
+    return ""
+
+
+def last_step(run: Run) -> int:
+    """How far a run got; -1 if it has not begun."""
+    row = last_row(run)
+    return row.get("step", -1)
+
+
+def last_row(run: Run) -> dict[str, Any]:
+    with contextlib.suppress(OSError), open(run.path("metrics.jsonl"), "rb") as file:
+        file.seek(max(0, os.path.getsize(file.name) - 4096))
+        for line in reversed(file.read().splitlines()):
+            with contextlib.suppress(ValueError):
+                row = json.loads(line)
+                if isinstance(row, dict) and type(row.get("step")) is int:
+                    return row
+    return {}
+
+
+def failure(directory: Path) -> Outcome | None:
+    """Why the run there was given up, if it was."""
+    try:
+        content = json.loads((directory / FAILURE).read_bytes())
+        return Outcome(str(content["state"]), str(content["cause"]), int(content["attempts"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{directory / FAILURE}: not readable") from None

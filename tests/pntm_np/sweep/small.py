@@ -1,0 +1,85 @@
+"""Sweeps of runs that take a second each, and the processes that they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+GRID = """
+tasks = ["parity-check", "reverse-string", "cycle-navigation"]
+seeds = [1, 2, 3, 4]
+[options]
+form = "chunked"
+steps = {steps}
+batch-size = 4
+max-length = 4
+lengths = [1, 5]
+samples = 2
+eval-every = 20
+checkpoint-every = 5
+stop-when-solved = false
+sizes = {{ width = 8, heads = 2, cell = 4 }}
+[variants.sharp]
+[variants.plain]
+sharpen = 0
+"""
+SAME = ("model.safetensors", "metrics.jsonl", "config.json", "result.json")
+ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def grid_file(directory: Path, steps: int = 12) -> Path:
+    path = directory / "grid.toml"
+    path.write_text(GRID.format(steps=steps))
+    return path
+
+
+def command(*args: object) -> list[str]:
+    return [sys.executable, "-c", "import cli; cli.main()", "sweep", *map(str, args)]
+
+
+def sweep(*args: object) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*args), capture_output=True, text=True, env=ENVIRONMENT)
+
+
+def started(*args: object, log: Path) -> subprocess.Popen:
+    with open(log, "a") as sink:
+        return subprocess.Popen(command(*args), stdout=sink, stderr=sink, env=ENVIRONMENT)
+
+
+def files(out: Path) -> dict[str, dict[str, bytes]]:
+    """What every run of a sweep left; the same bits every time."""
+    places = sorted(path.parent for path in out.glob("*/config.json"))
+    return {place.name: {name: (place / name).read_bytes() for name in SAME} for place in places}
+
+
+def ends(place: Path) -> int:
+    """How often a run got to the end of its training: each time is written down."""
+    rows = [json.loads(line) for line in (place / "timing.jsonl").read_text().splitlines()]
+    steps = json.loads((place / "config.json").read_text())["steps"]
+    return sum(row.get("step") == steps for row in rows)
+
+
+def at_work(out: Path) -> list[int]:
+    """Processes that have this directory on their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--end-with-parent" in words and any(str(out).encode() in word for word in words):
+            found.append(int(path.parent.name))
+    return found
+
+
+def gone(out: Path, seconds: float = 5.0) -> bool:
+    until = time.monotonic() + seconds
+    while at_work(out):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True

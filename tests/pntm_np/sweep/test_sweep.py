@@ -1,0 +1,203 @@
+"""Sweeps: what they make, what they do again, and what becomes of runs that break, hang or diverge."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.sweep.grid import read_grid
+from pntm_np.sweep.supervise import Care, last_step, supervise
+from pntm_np.training.run import Progress, Run
+from tests.pntm_np.sweep.small import at_work, command, ends, files, gone, grid_file, started, sweep
+
+BROKEN = """
+import os, sys, time
+from tasks.parity_check import ParityCheck
+
+in_a_run = "--end-with-parent" in sys.argv  # the sweep itself looks at tasks as well
+
+class Crash(ParityCheck):
+    name = "crash"
+    def sample(self, rng, length, batch):
+        if in_a_run:
+            os._exit(7)
+        return super().sample(rng, length, batch)
+
+class Hang(ParityCheck):
+    name = "hang"
+    def sample(self, rng, length, batch):
+        if in_a_run:
+            time.sleep(1000)
+        return super().sample(rng, length, batch)
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, Path]:
+    """A sweep of two tasks and two seeds, and its grid."""
+    place = tmp_path_factory.mktemp("sweep")
+    grid = grid_file(place)
+    text = grid.read_text().replace('"parity-check", ', "").replace("[1, 2, 3, 4]", "[1]")
+    grid.write_text(text)
+    done = sweep("--grid", grid, "--out", place / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert [run["state"] for run in report["runs"]] == ["done"] * 4
+    assert [(g["task"], g["variant"], g["done"]) for g in report["summary"]] == [
+        ("reverse-string", "sharp", 1),
+        ("cycle-navigation", "sharp", 1),
+        ("reverse-string", "plain", 1),
+        ("cycle-navigation", "plain", 1),
+    ]
+    return place / "out", grid
+
+
+def test_what_is_finished_is_not_done_again(finished):
+    out, grid = finished
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/*") if path.name != ".lock"}
+    done = sweep("--out", out, "--json")  # the grid is remembered
+    assert done.returncode == 0 and "4 runs" in done.stderr and "0 to do" in done.stderr
+    assert before == {path: path.stat().st_mtime_ns for path in out.glob("*/*") if path.name != ".lock"}
+    assert sweep("--grid", grid, "--out", out).returncode == 0
+
+
+def test_status(finished):
+    out, _ = finished
+    shown = sweep("status", out)
+    assert shown.returncode == 0 and shown.stdout.count("reverse-string") == 2 and "perfect" in shown.stdout
+    assert json.loads(sweep("status", out, "--json").stdout)["runs"][0]["step"] == 12
+
+
+def test_the_same_run_by_hand_and_in_a_sweep(finished, tmp_path):
+    out, _ = finished
+    import subprocess
+
+    task = ["reverse-string", "--form", "chunked", "--steps", "12", "--batch-size", "4", "--max-length", "4"]
+    task += ["--lengths", "1:5", "--samples", "2", "--eval-every", "20", "--checkpoint-every", "5", "--seed", "1"]
+    task += ["--no-stop-when-solved", "--size", "width=8", "--size", "heads=2", "--size", "cell=4"]
+    by_hand = [*command()[:-1], "train", *task, "--out", str(tmp_path / "run")]
+    assert subprocess.run(by_hand, capture_output=True).returncode == 0
+    made = files(out)["reverse-string-sharp-1"]
+    assert {name: (tmp_path / "run" / name).read_bytes() for name in made} == made
+
+
+def test_dry_run_writes_nothing(tmp_path):
+    out = tmp_path / "out"
+    done = sweep("--tasks", "parity", "--seeds", "2", "--option", "steps=10", "--out", out, "--dry-run", "--json")
+    report = json.loads(done.stdout)
+    assert report["to_do"] == 2 and report["seconds"] > 0 and not out.exists()
+
+
+def test_shards_do_their_part(tmp_path):
+    out, grid = tmp_path / "out", grid_file(tmp_path)
+    assert sweep("--grid", grid, "--out", out, "--shard", "8/12").returncode == 0
+    found = [run["name"] for run in json.loads(sweep("status", out, "--json").stdout)["runs"] if run["state"] == "done"]
+    assert found == [read_grid(grid)[7].name, read_grid(grid)[19].name]
+
+
+def test_a_run_that_crashes_one_that_hangs_and_one_that_diverges(tmp_path):
+    """Each is reported as what it is; the others complete; and they are not tried again unless one asks for it."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    out, grid = tmp_path / "out", grid_file(tmp_path)
+    names = f'["{tmp_path}/broken.py:Crash", "{tmp_path}/broken.py:Hang", "parity-check", "reverse-string"]'
+    text = grid.read_text().replace('["parity-check", "reverse-string", "cycle-navigation"]', names)
+    grid.write_text(text.replace("[1, 2, 3, 4]", "[1]").replace("[variants.plain]\nsharpen = 0\n", ""))
+    planned = read_grid(grid)[2]
+    progress = Progress.start(planned.config, generator(PARAMETERS, 1))
+    progress.params[-1], progress.step = np.inf, 3  # a decoder bias: the next loss is not finite
+    run = Run(out / planned.name)
+    with run.locked():
+        run.write_config(planned.config)
+        run.save(planned.config, progress)
+    done = sweep("--grid", grid, "--out", out, "--json", "--stall", "4", "--retries", "1", "--jobs", "4")
+    assert done.returncode == 1, done.stderr
+    found = {run["task"]: run for run in json.loads(done.stdout)["runs"]}
+    assert found["reverse-string"]["state"] == "done" and "Traceback" not in done.stderr
+    assert found["crash"]["state"] == "failed" and found["crash"]["cause"].startswith("crashed: exit code 7")
+    assert found["hang"]["state"] == "failed" and "hung: no sign of life for 4 s" in found["hang"]["cause"]
+    assert found["parity-check"]["state"] == "failed" and "diverged: pntm: training" in found["parity-check"]["cause"]
+    assert json.loads((out / "crash-sharp-1" / "failure.json").read_text())["attempts"] == 2
+    assert gone(out)
+    again = sweep("--out", out, "--json")
+    assert again.returncode == 1 and "0 to do" in again.stderr
+    assert "3 to do" in sweep("--out", out, "--retry-failed", "--stall", "2", "--retries", "0").stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.kill)])
+def test_the_sweep_is_stopped_or_killed(number, tmp_path):
+    """Its processes end within seconds; the same command goes on, to the same bits as without a break."""
+    out, grid = tmp_path / "out", grid_file(tmp_path, steps=400)
+    grid.write_text(grid.read_text().replace("[1, 2, 3, 4]", "[1]").replace(', "cycle-navigation"', ""))
+    process = started("--grid", grid, "--out", out, "--jobs", "2", log=tmp_path / "log")
+    until = time.monotonic() + 60
+    while sum(1 for _ in out.glob("*/state.safetensors")) < 2:
+        assert time.monotonic() < until and process.poll() is None
+        time.sleep(0.02)
+    assert at_work(out)
+    os.kill(process.pid, number)
+    assert process.wait(30) == (-9 if number == signal.SIGKILL else 128 + number)
+    assert gone(out)
+    if number != signal.SIGKILL:
+        assert "stopped and saved; go on with: pntm sweep --out" in (tmp_path / "log").read_text()
+    states = [run["state"] for run in json.loads(sweep("status", out, "--json").stdout)["runs"]]
+    assert "running" not in states and states.count("done") < 4
+    done = sweep("--out", out)
+    assert done.returncode == 0, done.stderr
+    assert all(ends(path.parent) == 1 for path in out.glob("*/result.json"))
+    if number == signal.SIGKILL:
+        assert sweep("--grid", grid, "--out", tmp_path / "whole").returncode == 0
+        assert files(out) == files(tmp_path / "whole")
+
+
+def test_a_run_that_is_killed_is_taken_up_again(tmp_path):
+    grid = grid_file(tmp_path, steps=500)
+    planned, out = read_grid(grid)[0], tmp_path / "out"
+    kills = []
+
+    def kill() -> bool:
+        step = last_step(Run(out / planned.name))
+        if len(kills) < 4 and step > max(kills, default=0) and (found := at_work(out)):
+            os.kill(found[0], signal.SIGKILL)
+            kills.append(step)
+        return False
+
+    outcome = supervise(out / planned.name, planned, Care(retries=1), kill)
+    assert outcome.state == "done" and len(kills) == 4
+
+
+BAD = [
+    ([], 2, "nothing is planned in"),
+    (["--seeds", "2"], 2, "--seeds and --option belong to"),
+    (["--tasks", "nothing"], 2, "nothing"),
+    (["--tasks", "parity", "--seeds", "11"], 2, "how many of the paper's ten"),
+    (["--tasks", "parity", "--seeds", "x"], 2, "'x'"),
+    (["--tasks", "parity", "--shard", "3/2"], 2, "expected K/N"),
+    (["--tasks", "parity", "--option", "steps"], 2, "expected NAME=VALUE"),
+    (["--tasks", "parity", "--option", "steps=no"], 2, "steps is 'no'"),
+    (["--tasks", "parity", "--option", "seed=1"], 2, "'seed'"),
+    (["--tasks", "parity", "--stall", "0"], 2, "--stall"),
+    (["--tasks", "parity", "--cluster", "nowhere"], 2, "expected the address of a scheduler"),
+    (["--tasks", "parity", "--cluster", "tcp://127.0.0.1:9"], 5, "no scheduler answers there"),
+    (["--grid", "no-such-file"], 2, "does not exist"),
+    (["status", "."], 2, "there is no sweep here"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "said"), BAD, ids=lambda x: " ".join(x)[:40] if isinstance(x, list) else "")
+def test_bad_commands(args, code, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pntm_np.sweep.cluster.CONNECTING", 1.0)
+    from click.testing import CliRunner
+
+    from cli import main
+
+    done = CliRunner().invoke(main, ["sweep", *args])
+    assert done.exit_code == code and said in done.stderr and len(done.stderr.splitlines()) <= 3, done.stderr
+    assert not list(tmp_path.iterdir())
