@@ -261,7 +261,7 @@ def main() -> None:
 @click.option(
     "--size", "sizes", type=Size(), multiple=True, help="Another size than the paper's: width=64, heads=2, .."
 )
-@click.option("--end-with-parent", is_flag=True, hidden=True)
+@click.option("--end-with-parent", is_flag=True, hidden=True, help="Stop when standard input is closed: for a sweep.")
 @json_option
 @click.pass_context
 def train(

@@ -1,5 +1,4 @@
-"""What the CPU has without compiled kernels: float32 by arithmetic on blocks, for SciPy's expit and ndtr go one number
-at a time, and running sums in one pass, which CuPy does not have."""
+"""float32 on the CPU without compiled kernels, where SciPy's expit and ndtr go one number at a time."""
 
 from __future__ import annotations
 
@@ -14,10 +13,6 @@ BLOCK = 1 << 15  # numbers that are worked on at a time: they stay in the cache
 P = [np.float32(c) for c in (0.004153186299, 0.040880848836, 0.183968331884, 0.439282374615, 0.5)]
 Q = [np.float32(c) for c in (0.010410382538, 0.10247920835, 0.471406562173, 1.205544983344, 1.676449756109, 1)]
 DENSITY_AT_0 = np.float32(1 / math.sqrt(2 * math.pi))
-
-
-def logcumsumexp(x: Array, axis: int) -> Array:
-    return np.logaddexp.accumulate(x, axis)
 
 
 def is_single(x: Array) -> bool:

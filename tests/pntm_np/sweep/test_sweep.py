@@ -165,7 +165,8 @@ def test_a_run_that_is_killed_is_taken_up_again(tmp_path):
         step = last_step(Run(out / planned.name))
         if len(kills) < 4 and step > max(kills, default=0) and (found := at_work(out)):
             os.kill(found[0], signal.SIGKILL)
-            kills.append(step)
+            os.waitid(os.P_PID, found[0], os.WEXITED | os.WNOWAIT)  # it may have got further until it died
+            kills.append(last_step(Run(out / planned.name)))
         return False
 
     outcome = supervise(out / planned.name, planned, Care(retries=1), kill)
