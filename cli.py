@@ -47,6 +47,7 @@ from pntm_np.bench.record import BenchError
 from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
+from pntm_np.report.session import ReportError
 from pntm_np.scans import FORMS, FormUnavailable
 from pntm_np.signals import Signals, Stopped
 from pntm_np.sweep.cluster import ClusterError
@@ -88,7 +89,7 @@ class Commands(click.Group):
             fail(USAGE, f"{shown(error.name, error.value):.80}: {error.problem}")
         except TaskError as error:
             fail(USAGE, str(error))
-        except (RunError, BenchError, GridError, TaskNeeded) as error:
+        except (RunError, BenchError, GridError, ReportError, TaskNeeded) as error:
             fail(USAGE, str(error))
         except Diverged as error:
             fail(DIVERGED, f"training diverged: {error}; the update was not made, and what was saved before is good")
@@ -229,6 +230,7 @@ def main() -> None:
 @click.option("--steps", type=MANY, help="Stop after so many. [quick: 20000, paper: 500000]")
 @click.option("--batch-size", type=MANY, help="Samples of a step. [quick: 32, paper: 128]")
 @click.option("--lr", type=Number(), help="Adam's learning rate. [default: 0.0005]")
+@click.option("--lr-half-life", type=Count(0, 10**9), help="Steps in which it halves, 0 for never. [default: 0]")
 @click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
 @click.option("--memory-size", type=MANY, help="Cells in training. [default: 2 x max-length + 16]")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of parameters and batches.")
@@ -712,6 +714,23 @@ def sweep_status(directory: Path, as_json: bool) -> None:
     print_sweep([status.standing(directory, run) for run in runs], as_json)
 
 
+@sweep.command("collect", short_help="Copy finished runs without what is large.")
+@click.argument("directory", type=Place(exists=True))
+@click.option("--out", type=Place(), required=True, help="Where to put them, each in a directory of its own.")
+@json_option
+def sweep_collect(directory: Path, out: Path, as_json: bool) -> None:
+    """Copy configuration, result and thinned metrics of every finished run in DIRECTORY.
+
+    What is left is small enough for a repository, and enough for pntm report.
+    """
+    from pntm_np.sweep.collect import collect
+
+    names = collect(directory, out)
+    if not names:
+        raise click.UsageError(f"{directory}: there is no finished run in it")
+    click.echo(json.dumps({"out": str(out), "runs": names}) if as_json else f"{len(names)} runs in {out}")
+
+
 def print_sweep(found: list, as_json: bool) -> None:
     from pntm_np.sweep.status import summary
 
@@ -752,6 +771,32 @@ def print_forecast(runs: list, todo: list, jobs: int, threads: int, as_json: boo
     click.echo(
         f"\n{len(todo)} of {len(runs)} runs to do, {jobs} at a time: at most {clock_time(total)} on this machine"
     )
+
+
+@main.command(short_help="The paper's tables and figures from runs and benches.")
+@click.argument("directory", type=Place(exists=True))
+@click.option("--out", type=Place(), help="Where to write it. [default: DIRECTORY/report]")
+@json_option
+def report(directory: Path, out: Path | None, as_json: bool) -> None:
+    """Make tables, figures and one page that works offline of what is in DIRECTORY.
+
+    Runs, benches and evaluations (what --json prints, in files) are found wherever they are below it.
+    The paper's numbers stand beside ours.
+    """
+    from pntm_np.report import session
+
+    out = out or directory / "report"
+    tables = session.report(directory, out, say)
+    if as_json:
+        found = {t.name: {"columns": t.columns, "rows": t.rows, "caption": t.caption} for t in tables}
+        click.echo(json.dumps({"out": str(out), "tables": found}))
+        return
+    for shown in tables:
+        if len(shown.rows) <= 30:
+            click.echo(f"{shown.title}\n")
+            table(shown.columns, [[shown.shown(value) for value in row] for row in shown.rows])
+            click.echo("")
+    say(f"written: {out / 'report.html'}, and every table and figure beside it")
 
 
 @main.command(short_help="Versions in use, and which devices can be used.")

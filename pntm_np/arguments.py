@@ -144,7 +144,7 @@ class Picture(Value):
     name = "FILE"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Path:
-        from pntm_np.evaluation.plot import FORMATS
+        from pntm_np.picture import FORMATS
 
         path = Path(value)
         if "\0" in value or value.endswith("/") or path.is_dir():

@@ -11,12 +11,15 @@ Weights = dict[str, Array]
 
 def part(weights: Weights, prefix: str) -> Weights:
     """The parameters whose names begin with ``prefix``, without it."""
-    return {name[len(prefix) :]: w for name, w in weights.items() if name.startswith(prefix)}
+    start = len(prefix)
+    return {name[start:]: w for name, w in weights.items() if name.startswith(prefix)}
 
 
 def linear(x: Array, W: Array) -> Array:
     """W x for every vector of x: W (out, in), x (..., in) -> (..., out)."""
-    return x @ ad.transpose(W) if isinstance(W, ad.Tensor) else ad.matmul(x, W.T)
+    if isinstance(W, ad.Tensor):
+        return x @ ad.transpose(W)
+    return host.few_times(x, W) if host.is_few(x) else ad.matmul(x, W.T)
 
 
 @ad.differentiable

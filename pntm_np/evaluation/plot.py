@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 from pntm_np.evaluation.score import Evaluation
-from pntm_np.files import write_atomically
-
-FORMATS = (".png", ".svg", ".pdf")
+from pntm_np.picture import pyplot, write_figure
 
 
 def plot_evaluation(found: Evaluation, path: Path, title: str, max_length: int) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     lengths = [score.length for score in found.by_length]
     mark = {"marker": "o" if len(lengths) < 30 else "", "ms": 3}
-    figure, axes = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
+    figure, axes = pyplot().subplots(figsize=(7, 3.5), layout="constrained")
     if min(lengths) <= max_length:
         axes.axvspan(min(lengths) - 0.5, max_length + 0.5, color="0.92", label="lengths of training")
     axes.plot(lengths, [s.token_accuracy for s in found.by_length], **mark, color="C1", label="tokens right")
@@ -29,7 +21,4 @@ def plot_evaluation(found: Evaluation, path: Path, title: str, max_length: int) 
     axes.set_xlim(min(lengths) - 0.5, max(lengths) + 0.5)
     axes.grid(alpha=0.3)
     axes.legend(loc="lower left", framealpha=0.9)
-    content = io.BytesIO()
-    figure.savefig(content, dpi=150, format=path.suffix[1:].lower())
-    pyplot.close(figure)
-    write_atomically(path, content.getvalue())
+    write_figure(figure, path)

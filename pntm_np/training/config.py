@@ -39,6 +39,7 @@ class Config:
     steps: int = 500_000
     batch_size: int = 128
     lr: float = 5e-4
+    lr_half_life: int = 0  # steps in which the learning rate halves; 0: it stays
     max_length: int = 40
     memory_size: int = 96
     seed: int = 0
@@ -72,6 +73,8 @@ class Config:
             _require(type(value) is int and 1 <= value <= largest, name, value, f"an integer from 1 to {largest:,}")
         _require(type(self.seed) is int and 0 <= self.seed < 2**63, "seed", self.seed, "an integer from 0 to 2^63 - 1")
         _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
+        half = self.lr_half_life
+        _require(type(half) is int and 0 <= half <= 10**9, "lr_half_life", half, "an integer from 0 to 1,000,000,000")
         for name in ("sharpen", "sharpen_gates"):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= 1000, name, value, "a number from 0 to 1000")
@@ -105,6 +108,9 @@ class Config:
     def architecture(self) -> Architecture:
         return build(self.model, len(self.symbols) + 2, **self.sizes)
 
+    def learning_rate(self, step: int) -> float:
+        return self.lr * 0.5 ** (step / self.lr_half_life) if self.lr_half_life else self.lr
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"lengths": list(self.lengths)}
 
@@ -114,7 +120,7 @@ class Config:
         if not isinstance(content, dict):
             raise ValueError("it is not a configuration")
         known = {f.name for f in fields(cls)}
-        content = {"tau": TAU} | content  # the first runs had no choice
+        content = {"tau": TAU, "lr_half_life": 0} | content  # the first runs had no choice
         if missing := known - content.keys():
             raise ValueError(f"it lacks {sorted(missing)[0]!r}")
         if unknown := content.keys() - known:

@@ -90,8 +90,9 @@ class Learner:
             gradient += part[2]
         finite = xp.isfinite(value) & xp.all(xp.absolute(gradient) < LARGEST)
         norm = xp.where(finite, xp.max(xp.absolute(gradient)), xp.nan)
+        lr, apply = self.config.learning_rate(number), finite.astype(self.flat.dtype)
         with np.errstate(all="ignore"):  # what is not finite is not applied
-            adam(self.flat, gradient, self.moments, number, self.config.lr, finite.astype(self.flat.dtype))
+            adam(self.flat, gradient, self.moments, number, lr, apply)
         self.gradient = gradient
         return Report(*(float(x) for x in ad.to_host(xp.stack([loss, norm.astype(loss.dtype), value]))))
 

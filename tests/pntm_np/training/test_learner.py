@@ -118,6 +118,23 @@ def test_bits_do_not_depend_on_threads(threads: int):
     assert runs[0] == runs[1]
 
 
+def test_the_learning_rate_halves():
+    """Adam's step is proportional to the learning rate: at step 4, with a half-life of 2, it is a quarter."""
+    cfg, cooled = config(), config(lr_half_life=2)
+    assert [cooled.learning_rate(n) / cfg.lr for n in (2, 4, 6)] == [0.5, 0.25, 0.125] and cfg.learning_rate(
+        9
+    ) == cfg.lr
+    moves = []
+    with Workers(1) as workers:
+        for c in (cfg, cooled):
+            one = learner(c, workers)
+            before = one.flat.astype(np.float64)
+            one.step(samples(c, 4), 4)
+            moves.append(one.flat - before)
+    # the difference of two float32 parameters below 4 is exact to 2^-22
+    assert np.abs(moves[1] - 0.25 * moves[0]).max() <= 2.0**-22 and np.abs(moves[0]).max() > 1e-4
+
+
 def test_a_gradient_that_is_not_finite_changes_nothing_and_is_named():
     cfg = config(lr=1.0)
     with Workers(1) as workers:

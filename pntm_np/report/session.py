@@ -1,0 +1,53 @@
+"""A report as a whole: gather, compute, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pntm_np.files import write_atomically
+from pntm_np.report.figures import all_figures
+from pntm_np.report.gather import Material, gather
+from pntm_np.report.page import page
+from pntm_np.report.tables import Table, all_tables
+
+
+class ReportError(ValueError):
+    """There is nothing to report; the message says where."""
+
+
+def report(directory: Path, out: Path, say: Callable[[str], None]) -> list[Table]:
+    """Write every table and figure into ``out``, and the page; the tables."""
+    material = gather(directory)
+    if material.empty:
+        raise ReportError(f"{directory}: there is no finished run and no bench in it")
+    for line in material.left_out:
+        say(f"left out: {line}")
+    notes = _notes(material)
+    for note in notes:
+        say(note)
+    out.mkdir(parents=True, exist_ok=True)
+    tables, drawn = all_tables(material), {}
+    for table in tables:
+        write_atomically(out / f"{table.name}.csv", table.as_csv().encode())
+        write_atomically(out / f"{table.name}.md", f"{table.as_markdown()}\n{table.caption}\n".encode())
+    for figure in all_figures(material):
+        png, svg = (out / f"{figure.name}.{kind}" for kind in ("png", "svg"))
+        figure.draw(png, svg)
+        content = Table(figure.name, "", figure.columns, figure.rows, "").as_csv()
+        write_atomically(out / f"{figure.name}.csv", content.encode())
+        drawn[figure.name] = (figure, svg.read_bytes())
+    write_atomically(out / "report.html", page(tables, drawn, notes).encode())
+    return tables
+
+
+def _notes(material: Material) -> list[str]:
+    count = len(material.unfinished)
+    notes = (
+        [f"{count} {'runs have' if count > 1 else 'run has'} begun and not finished: not in this report."]
+        if count
+        else []
+    )
+    if len(material.benches) > 1:
+        notes.append("There are several benches; the first is shown.")
+    return notes

@@ -1,0 +1,220 @@
+"""The tables: ours and the paper's, one beside the other."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+from pntm_np.bench.clock import duration
+from pntm_np.report import paper
+from pntm_np.report.gather import NAMES, ORDER, SHARP, Far, Material, Trained, budgets, deviation
+
+ARCHITECTURES = ("lstm", "mingru", "transformer", "ntm", "pntm", "pntm" + SHARP)
+TRANSFORMERS = ("transformer-nope", "transformer-rope", "transformer-alibi", "transformer-fire")
+BUDGET = f"The paper trained ten runs each with batches of {paper.BATCH} for up to {paper.ITERATIONS:,} iterations"
+TIME = 4096  # steps of NTM whose time P-NTM is given
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str  # of its files
+    title: str
+    columns: list[str]
+    rows: list[list[Any]]  # text, numbers or None
+    caption: str
+    marked: bool = False  # perfect scores in bold, for the eye
+
+    def as_csv(self) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([self.columns, *self.rows])
+        return text.getvalue()
+
+    def shown(self, value: Any) -> str:
+        if value is None:
+            return "-"
+        if isinstance(value, float):
+            return f"{math.floor(100 * value + 1e-9) / 100 if 0.99 < value < 1 else value:.2f}"  # 1.00 is perfect
+        return f"{value:,}" if isinstance(value, int) else str(value)
+
+    def as_markdown(self) -> str:
+        def bold(row: list[Any], k: int) -> str:
+            text = self.shown(row[k])
+            return f"**{text}**" if self.marked and isinstance(row[k], float) and row[k] == 1 else text
+
+        lines = ["| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
+        lines += ["| " + " | ".join(bold(row, k) for k in range(len(row))) + " |" for row in self.rows]
+        return "\n".join(lines) + "\n"
+
+
+def best(runs: list[Trained]) -> float | None:
+    return max((run.score for run in runs), default=None)
+
+
+def all_tables(material: Material) -> list[Table]:
+    """Those for which there is something to show."""
+    found: list[Table] = []
+    if material.runs:
+        found += [best_scores(material, ARCHITECTURES), spread(material)]
+        if material.of("transformer"):
+            found.append(best_scores(material, TRANSFORMERS))
+        found.append(every_run(material))
+    if material.evaluations:
+        found.append(far(material.evaluations))
+    for bench in material.benches[:1]:
+        found += [timings(bench), same_time(bench)]
+    return found
+
+
+def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
+    rows: list[list[Any]] = []
+    for group in groups:
+        runs = material.of(group)
+        ours: list[Any] = [best(material.of(group, task)) for task in paper.TASKS]
+        rows.append([NAMES[group], "ours", *ours, len(runs)])
+        if group in paper.BEST:
+            count = paper.RUNS * len(paper.TASKS) * (4 if group == "transformer" else 1)
+            rows.append(["", "paper", *paper.BEST[group], count])
+    encodings = groups == TRANSFORMERS
+    shown = [group for group in groups if material.of(group)]
+    how = " ".join(f"{NAMES[group]}: {budgets(material.of(group))}." for group in shown)
+    return Table(
+        "transformers" if encodings else "best",
+        "Best score of the Transformers by positional encoding" if encodings else "Best score by architecture and task",
+        ["architecture", "", *paper.TASKS.values(), "runs"],
+        rows,
+        f"Exact match on lengths 41 to 120, the best of all runs. {BUDGET}. Ours: {how}",
+        marked=True,
+    )
+
+
+def spread(material: Material) -> Table:
+    rows: list[list[Any]] = []
+    for group in ORDER:
+        if not (runs := material.of(group)) or group == "transformer":
+            continue
+        scores = [run.score for run in runs]
+        share = sum(run.perfect for run in runs) / len(runs)
+        row = [NAMES[group], len(runs), share, statistics.fmean(scores), deviation(scores)]
+        rows.append([*row, *paper.SPREAD.get(group.removesuffix(SHARP), (None, None, None))])
+    return Table(
+        "spread",
+        "How many runs are perfect",
+        ["architecture", "runs", "perfect", "mean", "deviation", "paper: perfect", "mean", "deviation"],
+        rows,
+        "The share of runs, over all tasks and seeds, that answered all 10,240 inputs of lengths 41 to 120 exactly, "
+        f"and mean and deviation of their scores. {BUDGET}; ours are in the table of best scores.",
+    )
+
+
+def every_run(material: Material) -> Table:
+    rows = []
+    for run in material.runs:
+        at = {row["length"]: row["exact_match"] for row in run.result["by_length"]}
+        c, r = run.config, run.result
+        what = [NAMES[run.group], c.task, str(c.seed), c.batch_size, r["step"], r["stopped_by"]]
+        rows.append([*what, f"{r['tau']:g}", f"{r['gate_tau']:g}", run.score, at.get(40), at.get(80), at.get(120)])
+    columns = ["architecture", "task", "seed", "batch", "iterations", "ended by", "tau", "gate tau", "score"]
+    return Table(
+        "runs",
+        "Every run",
+        [*columns, "at 40", "at 80", "at 120"],
+        rows,
+        "Score: exact match on lengths 41 to 120; beside it exact match on inputs of one length.",
+    )
+
+
+def far(evaluations: list[Far]) -> Table:
+    rows = []
+    for name, found in evaluations:
+        lengths = [row["length"] for row in found["by_length"]]
+        span = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
+        samples = sum(row["samples"] for row in found["by_length"])
+        group = NAMES.get(found["model"], found["model"])
+        row = [found["task"], group, span, samples, found["exact_match"], found["token_accuracy"]]
+        rows.append([*row, f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}", found["memory_size"], name])
+    order = {task: k for k, task in enumerate(paper.TASKS)}
+    rows.sort(
+        key=lambda row: (ORDER.index("pntm") if row[1] == "P-NTM" else 0, order.get(row[0], 99), len(row[2]), row[2])
+    )
+    return Table(
+        "checkpoints",
+        "The machines that are shipped",
+        ["task", "machine", "lengths", "inputs", "exact match", "tokens right", "tau", "gate tau", "cells", "file"],
+        rows,
+        "Each on inputs that had no part in choosing it. All were trained on lengths 1 to 40.",
+        marked=True,
+    )
+
+
+def timings(bench: dict[str, Any]) -> Table:
+    lengths = sorted({row["length"] for row in bench["rows"]})
+    kinds = list(dict.fromkeys((row["model"], row["form"]) for row in bench["rows"]))
+    at = {(row["model"], row["form"], row["length"]): row for row in bench["rows"]}
+
+    def cell(kind: tuple[str, str], length: int) -> str:
+        row = at.get((*kind, length), {})
+        return f"{duration(row['mean'])} ± {duration(row['std'])}" if row.get("mean") else "-"
+
+    rows = []
+    for length in lengths:
+        theirs = [dict(zip(paper.LENGTHS, s, strict=True)).get(length) for s in paper.SECONDS.values()]
+        shown = ["-" if s is None else duration(s) for s in theirs]
+        rows.append([length, *(cell(kind, length) for kind in kinds), *shown])
+    names = [f"{NAMES[model]}, {form}" for model, form in kinds]
+    machine, settings = bench["machine"], bench["settings"]
+    return Table(
+        "timings",
+        "Time of a forward pass",
+        ["length", *names, *(f"paper: {name}" for name in paper.SECONDS)],
+        rows,
+        f"Mean and deviation of {settings['runs']} runs, batch {settings['batch']}, on {machine['processor']} with "
+        f"{settings['threads']} threads; the paper's on an {paper.DEVICE}. A dash: it was not timed, for it does not "
+        "fit into memory or takes too long.",
+    )
+
+
+def length_in(seconds: float, lengths: list[int], times: list[float]) -> tuple[float, bool]:
+    """The length that takes so long, between the lengths that were timed; whether all of them take less."""
+    if times[-1] <= seconds:
+        return lengths[-1], True
+    for k in range(len(lengths) - 1, 0, -1):
+        if times[k - 1] <= seconds:
+            share = math.log(seconds / times[k - 1]) / math.log(times[k] / times[k - 1])
+            return lengths[k - 1] * (lengths[k] / lengths[k - 1]) ** share, False
+    return float("nan"), False
+
+
+def same_time(bench: dict[str, Any]) -> Table:
+    """The paper's comparison: how far P-NTM gets in the time that NTM takes for 4,096 steps."""
+    ntm = [row["mean"] for row in bench["rows"] if row["model"] == "ntm" and row["length"] == TIME and row["mean"]]
+    rows = []
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for row in bench["rows"]:
+        if row["model"] == "pntm" and row["mean"]:
+            lines.setdefault(row["form"], []).append((row["length"], row["mean"]))
+    if ntm:
+        for form, line in lines.items():
+            rows.append(_reach(f"ours, P-NTM {form}", min(ntm), line))
+    theirs = dict(zip(paper.LENGTHS, paper.SECONDS["NTM"], strict=True))[TIME]
+    for name in ("P-NTM, sequential", "P-NTM, parallel"):
+        line = list(zip(paper.LENGTHS, paper.SECONDS[name], strict=True))
+        rows.append(_reach(f"paper, {name}", theirs, line))
+    return Table(
+        "same-time",
+        f"How far P-NTM gets in the time NTM takes for {TIME:,} steps",
+        ["", "NTM's time", "steps of P-NTM", "times as many"],
+        rows,
+        "Ours against our fastest NTM, between the lengths that were timed on a straight line of logarithms.",
+    )
+
+
+def _reach(name: str, seconds: float, line: list[tuple[int, float]]) -> list[Any]:
+    reach, more = length_in(seconds, [n for n, _ in line], [t for _, t in line])
+    if math.isnan(reach):
+        return [name, duration(seconds), "-", "-"]
+    return [name, duration(seconds), f"{'over ' if more else ''}{reach:,.0f}", f"{reach / TIME:.1f} x"]
