@@ -176,6 +176,12 @@ def tau_choice(function: Any) -> Any:
 
 
 # printing
+def cut_off(found: dict[str, Any]) -> str:
+    """The thresholds of an evaluation."""
+    gates = f", gate-tau {found['gate_tau']:g}" if found["gate_tau"] else ""
+    return f"tau {found['tau']:g}{gates}"
+
+
 def table(columns: list[str], rows: list[list[Any]]) -> None:
     """Rows on stdout, in columns: numbers to the right, text to the left."""
     from rich.console import Console
@@ -258,7 +264,7 @@ def main() -> None:
 @click.option(
     "--tau",
     type=Threshold(1),
-    help="Of that evaluation; auto chooses it and the gates' on lengths of training. [default: 0.01]",
+    help="Of that evaluation; auto chooses it and the gates' on lengths of training. [quick: auto, paper: 0.01]",
 )
 @click.option(
     "--size", "sizes", type=Size(), multiple=True, help="Another size than the paper's: width=64, heads=2, .."
@@ -324,7 +330,7 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     found = Evaluation([LengthScore(**row) for row in result["by_length"]])
     max_length = result["config"]["max_length"]
     why = {"steps": "all steps done", "solved": "solved", "quiet": "the gradient vanished"}[result["stopped_by"]]
-    click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with tau {result['tau']}\n")
+    click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with {cut_off(result)}\n")
     bands_table(found, max_length)
     score_line(result)
     named = ["--task", task.source] if task.source else []
@@ -410,8 +416,7 @@ def evaluate(
 
 
 def print_evaluation(report: dict[str, Any], found: Any, max_length: int) -> None:
-    gates = f", gate-tau {report['gate_tau']:g}" if report["gate_tau"] else ""
-    settings = f"tau {report['tau']:g}{gates}, memory {report['memory_size']}, seed {report['seed']}"
+    settings = f"{cut_off(report)}, memory {report['memory_size']}, seed {report['seed']}"
     click.echo(f"{report['model']} on {report['task']}: {settings}\n")
     bands_table(found, max_length)
     score_line(report)

@@ -41,8 +41,9 @@ class Trained(NamedTuple):
 
     @property
     def group(self) -> str:
-        ours = self.config.sharpen or self.config.sharpen_gates or self.config.tau == "auto"
-        return self.config.model + (SHARP if ours else "")
+        c = self.config
+        ours = c.model == "pntm" and (c.sharpen or c.sharpen_gates or c.tau == "auto")
+        return c.model + (SHARP if ours else "")
 
     @property
     def score(self) -> float:
@@ -91,7 +92,8 @@ def gather(directory: Path) -> Material:
                 found.unfinished.append(path.parent)
         else:
             _add_other(path, directory, found)
-    found.runs.sort(key=lambda run: (ORDER.index(run.group), list(paper.TASKS).index(run.config.task), run.config.seed))
+    tasks = list(paper.TASKS)
+    found.runs = sorted(found.runs, key=lambda r: (ORDER.index(r.group), tasks.index(r.config.task), r.config.seed))
     return found
 
 

@@ -138,9 +138,7 @@ def far(evaluations: list[Far]) -> Table:
         row = [found["task"], group, span, samples, found["exact_match"], found["token_accuracy"]]
         rows.append([*row, f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}", found["memory_size"], name])
     order = {task: k for k, task in enumerate(paper.TASKS)}
-    rows.sort(
-        key=lambda row: (ORDER.index("pntm") if row[1] == "P-NTM" else 0, order.get(row[0], 99), len(row[2]), row[2])
-    )
+    rows = sorted(rows, key=lambda row: (row[1], order.get(row[0], 99), len(row[2]), row[2]))
     return Table(
         "checkpoints",
         "The machines that are shipped",

@@ -22,6 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "eval_every": 250,
         "checkpoint_every": 250,
         "sharpen": 0.01,
+        "tau": "auto",
         "stop_when_solved": True,
     },
 }
@@ -63,8 +64,9 @@ class Config:
         chosen.setdefault("memory_size", paper_cells(chosen["max_length"]))
         chosen.setdefault("lengths", (1, 3 * chosen["max_length"]))
         chosen.setdefault("form", default_form(chosen.get("backend", "cpu")))
-        if "sharpen" not in given and chosen.get("model", "pntm") != "pntm":
-            chosen.pop("sharpen", None)  # only P-NTM has shifts to sharpen
+        if chosen.get("model", "pntm") != "pntm":
+            for name in {"sharpen", "tau"} - given.keys():
+                chosen.pop(name, None)  # only P-NTM has shifts to sharpen, and to cut off
         return cls(task.name, task.symbols, preset=preset, **chosen)
 
     def __post_init__(self) -> None:

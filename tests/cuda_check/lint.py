@@ -50,6 +50,8 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/training/learner.py",  # batches and masks, before they are moved
     "pntm_np/training/run.py",
     "pntm_np/training/session.py",
+    "pntm_np/sweep/forecast.py",
+    "pntm_np/report/figures.py",
 )
 
 

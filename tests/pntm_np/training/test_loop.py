@@ -184,7 +184,8 @@ def test_the_papers_settings():
     assert not config.sharpen and not config.sharpen_gates and not config.stop_when_solved and config.end_token
     assert config.model == "pntm" and config.sizes == {} and (config.lengths, config.samples) == ((1, 120), 128)
     quick = Config.of(TASK, "quick")
-    assert (quick.batch_size, quick.sharpen, quick.stop_when_solved) == (32, 0.01, True)
+    assert (quick.batch_size, quick.sharpen, quick.tau, quick.stop_when_solved) == (32, 0.01, "auto", True)
+    assert (Config.of(TASK, "quick", model="ntm").sharpen, Config.of(TASK, "quick", model="ntm").tau) == (0, 0.01)
     assert (quick.lr, quick.max_length, quick.memory_size, quick.sizes) == (5e-4, 40, 96, {})
 
 
