@@ -1,0 +1,170 @@
+"""The report from runs whose numbers are known."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli import main
+from pntm_np.report import paper
+from pntm_np.report.tables import Table, length_in
+from pntm_np.sweep.collect import ROWS
+from tasks import TASKS
+from tests.pntm_np.report.made import fails_after, mean_to, write_all, write_run
+
+WRITTEN = {"best", "spread", "transformers", "runs", "checkpoints", "timings", "same-time"}
+DRAWN = {"sensitivity", "by-length", "speed-up", "memory"}
+
+
+def invoke(*args: object) -> object:
+    return CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("results")
+    write_all(place)
+    done = invoke("report", place)
+    assert done.exit_code == 0, done.stderr
+    return place
+
+
+def rows(made: Path, name: str) -> list[dict[str, str]]:
+    with open(made / "report" / f"{name}.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_everything_is_written(made):
+    found = {path.name for path in (made / "report").iterdir()}
+    expected = {f"{n}.{e}" for n in WRITTEN for e in ("csv", "md")} | {
+        f"{n}.{e}" for n in DRAWN for e in ("png", "svg", "csv")
+    }
+    assert found == expected | {"report.html"}
+    assert all(path.stat().st_size > 60 for path in (made / "report").iterdir())
+
+
+def test_the_same_bits_every_time(made, tmp_path):
+    assert invoke("report", made, "--out", tmp_path).exit_code == 0
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (made / "report" / path.name).read_bytes(), path.name
+
+
+def test_best_scores(made):
+    best = rows(made, "best")
+    ours = {row["architecture"]: row for row in best if row["architecture"]}
+    assert list(ours) == ["LSTM", "minGRU", "Transformer", "NTM", "P-NTM", "P-NTM, sharpened"]
+    assert all(
+        float(ours[name][short]) == 1 for name in ("P-NTM", "P-NTM, sharpened") for short in paper.TASKS.values()
+    )
+    assert [float(ours["LSTM"][s]) for s in paper.TASKS.values()] == [mean_to(44 + k) for k in range(6)]
+    assert float(ours["Transformer"]["PC"]) == mean_to(48) and ours["Transformer"]["runs"] == "12"
+    assert ours["NTM"]["PC"] == "" and ours["NTM"]["runs"] == "0"
+    theirs = [row for row in best if not row["architecture"]]
+    assert [float(row["MA"]) for row in theirs] == [0.06, 0.08, 0.42, 1, 1]
+    encodings = {row["architecture"]: row for row in rows(made, "transformers") if row["architecture"]}
+    assert float(encodings["Transformer, RoPE"]["DS"]) == mean_to(41)
+
+
+def test_the_share_of_perfect_runs(made):
+    spread = {row["architecture"]: row for row in rows(made, "spread")}
+    text = (made / "report" / "spread.csv").read_text().splitlines()
+    assert text[0].startswith("architecture,runs,perfect,mean,deviation,paper: perfect")
+    name, runs, perfect, mean, deviation, *theirs = next(line for line in text if line.startswith("P-NTM,")).split(",")
+    assert (name, runs, float(perfect)) == ("P-NTM", "12", 0.5)
+    assert float(mean) == pytest.approx((1 + mean_to(80)) / 2) and float(deviation) == pytest.approx(
+        (1 - mean_to(80)) / 2
+    )
+    assert [float(x) for x in theirs] == [0.55, 0.93, 0.14]
+    assert spread["P-NTM, sharpened"]["perfect"] == "1.0"
+
+
+def test_captions_say_how_the_budget_differs(made):
+    text = (made / "report" / "best.md").read_text()
+    assert "batches of 128 for up to 500,000 iterations" in text
+    assert "P-NTM: batches of 128, at most 3,000 iterations." in text
+    assert "P-NTM, sharpened: batches of 32, at most 20,000 iterations, stopped when solved." in text
+    assert "| **1.00** |" in text
+
+
+def test_time(made):
+    reach = {row[""]: row for row in rows(made, "same-time")}
+    # 4,096 steps of NTM at 1e-4 s are 20,480 of the fused form at 2e-5
+    assert (
+        reach["ours, P-NTM fused"]["steps of P-NTM"] == "20,480"
+        and reach["ours, P-NTM fused"]["times as many"] == "5.0 x"
+    )
+    assert reach["ours, P-NTM sequential"]["steps of P-NTM"] == "2,048"
+    assert reach["paper, P-NTM, parallel"]["steps of P-NTM"] == "over 65,536"
+    timings = rows(made, "timings")
+    assert len(timings) == 14 and timings[-1]["P-NTM, paper"] == "-" and timings[0]["paper: NTM"] == "1.10 ms"
+    memory = rows(made, "memory")
+    assert {row[""] for row in memory if row["form"] == "paper"} == {"measured", "estimated"}
+
+
+def test_a_length_between_two_that_were_timed():
+    assert length_in(1.0, [8, 16], [0.5, 2.0]) == (pytest.approx(8 * math.sqrt(2)), False)
+    assert length_in(2.0, [8, 16], [0.5, 2.0]) == (16, True)
+    assert math.isnan(length_in(0.1, [8, 16], [0.5, 2.0])[0])
+
+
+def test_only_what_is_perfect_looks_so():
+    table = Table("", "", ["a"], [], "", marked=True)
+    assert table.shown(0.99999) == "0.99" and table.shown(1.0) == "1.00" and table.shown(0.987) == "0.99"
+    assert "**" not in Table("", "", ["a"], [[0.99999]], "", marked=True).as_markdown()
+
+
+def test_what_is_not_the_papers_is_left_out_and_said(tmp_path):
+    write_run(tmp_path, "parity-check", "pntm", 1, fails_after(120))
+    write_run(tmp_path, "parity-check", "pntm", 2, fails_after(120), lengths=(1, 60))
+    write_run(tmp_path, "parity-check", "pntm", 3, fails_after(120), sizes={"width": 64})
+    begun = write_run(tmp_path, "parity-check", "pntm", 4, fails_after(120))
+    (begun / "result.json").unlink()
+    done = invoke("report", tmp_path, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("left out:") == 2 and "1 run has begun and not finished" in done.stderr
+    found = json.loads(done.stdout)["tables"]
+    assert len(found["runs"]["rows"]) == 1 and set(found) == {"best", "spread", "runs"}
+
+
+def test_collect(tmp_path):
+    for seed in (1, 2):
+        place = write_run(tmp_path / "all", "parity-check", "pntm", seed, fails_after(120))
+        (place / "state.safetensors").write_bytes(bytes(10**6))
+    done = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "kept")
+    assert done.exit_code == 0 and done.stdout.startswith("2 runs")
+    kept = tmp_path / "kept" / place.name
+    assert sorted(path.name for path in kept.iterdir()) == ["config.json", "metrics.jsonl", "result.json"]
+    assert (kept / "result.json").read_bytes() == (place / "result.json").read_bytes()
+    metrics = [json.loads(line) for line in (kept / "metrics.jsonl").read_text().splitlines()]
+    assert sum("loss" in row for row in metrics) == ROWS and sum("exact_match" in row for row in metrics) == 4
+    assert invoke("report", tmp_path / "kept").exit_code == 0
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert invoke("sweep", "collect", empty, "--out", tmp_path / "x").exit_code == 2 and not (tmp_path / "x").exists()
+
+
+def test_bad_input(tmp_path):
+    def refused(code: int, said: str) -> bool:
+        done = invoke("report", tmp_path)
+        return done.exit_code == code and said in done.stderr and len(done.stderr.splitlines()) <= 3
+
+    assert refused(2, "there is no finished run and no bench in it") and not (tmp_path / "report").exists()
+    assert invoke("report", tmp_path / "none").exit_code == 2
+    place = write_run(tmp_path, "parity-check", "pntm", 1, fails_after(120))
+    (place / "result.json").write_text("{")
+    assert refused(4, "result.json: not readable as JSON")
+    (place / "result.json").write_text('{"task": "x"}')
+    assert refused(4, "result.json: not the result of a run")
+    assert not (tmp_path / "report").exists()
+
+
+def test_the_papers_numbers():
+    assert list(paper.TASKS) == list(TASKS) and all(len(scores) == 6 for scores in paper.BEST.values())
+    encodings = [paper.BEST[f"transformer-{kind}"] for kind in ("nope", "rope", "alibi", "fire")]
+    assert tuple(max(column) for column in zip(*encodings, strict=True)) == paper.BEST["transformer"]
+    assert all(len(seconds) == 14 for seconds in paper.SECONDS.values())
