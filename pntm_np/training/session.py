@@ -152,10 +152,13 @@ def conduct(
         run.append("timing.jsonl", {"from_step": first, "step": progress.step, "training_seconds": round(seconds, 3)})
         if reason == "signal":
             return None
+        began = time.perf_counter()
         try:
             result = final_result(run, config, task, progress.step, reason, workers, watcher.evaluated, stop)
         except Stopped:
             return None
+        seconds = time.perf_counter() - began
+        run.append("timing.jsonl", {"step": progress.step, "evaluation_seconds": round(seconds, 3)})
         run.write_result(result)
         return result
 
