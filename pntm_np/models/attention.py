@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import autodiff as ad
+from autodiff import host
 from autodiff.backend import Array, kernels
 from pntm_np.layers import Weights, linear
 from pntm_np.models.options import Options
@@ -93,12 +94,38 @@ class Attention:
             slope = 2.0 ** (-8.0 / self.heads * xp.arange(1, self.heads + 1, dtype=dtype))
             return -slope[:, None, None] * distance
         if self.positions == "fire":
-            c, limit = ad.absolute(w["c"]), ad.absolute(w["L"]) * FIRE_LENGTH
-            reach = ad.log(c * ad.maximum(i, limit) + 1.0) + FIRE_EPS
-            ratio = ad.log(c * distance + 1.0) / reach  # T, past + T
-            hidden = ad.maximum(ad.reshape(ratio, shape=(*ratio.shape, 1)) * w["W_1"][:, 0] + w["b_1"], 0.0)
-            return ad.transpose(linear(hidden, w["W_2"]) + w["b_2"], axes=(2, 0, 1))
+            limit = ad.absolute(w["L"]) * FIRE_LENGTH
+            if host.is_single(plain) and past + length <= float(ad.stop_gradient(limit)):
+                # max(i, limit) is the limit for every i: there are only past + T different biases
+                return by_distance(ad.transpose(fire(w, xp.arange(past + length, dtype=dtype), limit)), length=length)
+            return ad.transpose(fire(w, distance, ad.maximum(i, limit)), axes=(2, 0, 1))
         return 0.0
+
+
+def fire(w: Weights, distance: Any, reach: Any) -> Any:
+    """FIRE's f(log(|c| distance + 1) / (log(|c| reach + 1) + eps)) of every head, on a last axis."""
+    c = ad.absolute(w["c"])
+    ratio = ad.log(c * distance + 1.0) / (ad.log(c * reach + 1.0) + FIRE_EPS)
+    hidden = ad.maximum(ad.reshape(ratio, shape=(*ratio.shape, 1)) * w["W_1"][:, 0] + w["b_1"], 0.0)
+    return linear(hidden, w["W_2"]) + w["b_2"]
+
+
+@ad.differentiable
+def by_distance(x: Array, *, length: int):
+    """x (heads, S) -> (heads, length, S): each of the last positions i has x[i - j] at j, and 0 in the future."""
+    xp, (heads, seen) = ad.array_module(x), x.shape
+    lasts = range(seen - length, seen)
+    y = xp.zeros((heads, length, seen), x.dtype)
+    for t, i in enumerate(lasts):
+        y[:, t, : i + 1] = x[:, i::-1]
+
+    def pullback(g):
+        d = xp.zeros(x.shape, x.dtype)
+        for t, i in enumerate(lasts):
+            d[:, : i + 1] += g[:, t, i::-1]
+        return d
+
+    return y, pullback
 
 
 def rotate(x: Any, past: int) -> Any:

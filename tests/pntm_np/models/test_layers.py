@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import autodiff as ad
 from pntm_np.layers import positive
 from pntm_np.models import NTM, PNTM, Attention, Options
-from pntm_np.models.attention import rotate
+from pntm_np.models.attention import by_distance, rotate
 from pntm_np.models.lstm import lstm_cell, lstm_scan
 from pntm_np.models.ntm import address, write
 
@@ -199,3 +199,45 @@ def test_attention_against_loops(positions: str, rng):
                 weights = np.exp(scores) / np.exp(scores).sum()
                 expected[b, i, 4 * h : 4 * h + 4] = sum(weights[j] * v[b, h, j] for j in range(i + 1))
     np.testing.assert_allclose(found, expected @ w["W_o"].T, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("past", "length"), [(0, 1), (0, 2), (0, 7), (4, 1), (4, 3), (0, 65), (508, 3), (509, 3), (510, 3)]
+)
+def test_fire_by_distance_and_by_pairs(past: int, length: int, rng):
+    """float32 on the CPU looks biases up by their distance, as long as no position is beyond 512; float64 never does."""
+    layer, width = Attention(2, "fire"), 8
+    w = {k: rng.normal(0, 0.5, s) for k, s in layer.shapes(width).items()} | {
+        "L": np.asarray(1.0),
+        "c": np.asarray(0.1),
+    }
+    seen = past + length
+    future = np.arange(seen) > np.arange(past, seen)[:, None]
+    g = np.where(future, 0, rng.standard_normal((2, length, seen)))  # what is masked has no gradient
+    found = {}
+    for dtype in (np.float32, np.float64):
+        weights = {k: v.astype(dtype) for k, v in w.items()}
+        q = np.zeros((1, 2, length, 4), dtype)
+
+        def along(params, q=q, g=g.astype(dtype)):
+            bias = layer.bias(params, q, past)
+            return ad.sum(bias * g), bias
+
+        (_, value), slopes = ad.value_and_grad(along, has_aux=True)(weights)
+        found[dtype] = (np.where(future, 0, value), slopes)
+    (value, slopes), (expected, expected_slopes) = found.values()
+    np.testing.assert_allclose(value, expected, atol=3e-6)  # sums of 32 numbers below 2, each rounded a few times
+    for name in ("c", "L", "W_1", "b_1", "W_2", "b_2"):
+        scale = max(1.0, np.abs(expected_slopes[name]).max())
+        # sums over up to 65 x 65 places, of both signs, of numbers that are rounded a few times each
+        np.testing.assert_allclose(slopes[name], expected_slopes[name], atol=2e-5 * scale)
+
+
+def test_by_distance(rng):
+    x = rng.standard_normal((2, 5))
+    for length in (1, 2, 5):
+        found = by_distance(x, length=length)
+        for t in range(length):
+            i = 5 - length + t
+            assert np.array_equal(found[:, t], [[row[i - j] if j <= i else 0 for j in range(5)] for row in x])
+        ad.check_gradients(lambda x, length=length: by_distance(x, length=length), x, tolerance=1e-9)
