@@ -236,7 +236,7 @@ def main() -> None:
 @click.option("--steps", type=MANY, help="Stop after so many. [quick: 20000, paper: 500000]")
 @click.option("--batch-size", type=MANY, help="Samples of a step. [quick: 32, paper: 128]")
 @click.option("--lr", type=Number(), help="Adam's learning rate. [default: 0.0005]")
-@click.option("--lr-half-life", type=Count(0, 10**9), help="Steps in which it halves, 0 for never. [default: 0]")
+@click.option("--cool-down", type=Count(0, 10**9), help="Over so many last steps it falls to 0. [default: 0]")
 @click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
 @click.option("--memory-size", type=MANY, help="Cells in training. [default: 2 x max-length + 16]")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of parameters and batches.")
@@ -724,7 +724,7 @@ def sweep_status(directory: Path, as_json: bool) -> None:
 @click.option("--out", type=Place(), required=True, help="Where to put them, each in a directory of its own.")
 @json_option
 def sweep_collect(directory: Path, out: Path, as_json: bool) -> None:
-    """Copy configuration, result and thinned metrics of every finished run in DIRECTORY.
+    """Copy configuration, result and thinned metrics of every run in DIRECTORY that has ended.
 
     What is left is small enough for a repository, and enough for pntm report.
     """
@@ -732,7 +732,7 @@ def sweep_collect(directory: Path, out: Path, as_json: bool) -> None:
 
     names = collect(directory, out)
     if not names:
-        raise click.UsageError(f"{directory}: there is no finished run in it")
+        raise click.UsageError(f"{directory}: there is no run in it that has ended")
     click.echo(json.dumps({"out": str(out), "runs": names}) if as_json else f"{len(names)} runs in {out}")
 
 

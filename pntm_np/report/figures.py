@@ -70,7 +70,7 @@ def sensitivity(material: Material) -> Figure:
         "Sensitivity to initialisation",
         "Every dot is a run; a box spans the middle half of the runs where there are at least four, its line is the "
         f"median; the numbers above say how many runs are perfect. {BUDGET}. Ours: "
-        f"{' '.join(f'{NAMES[g]}: {budgets(material.of(g))}.' for g in groups)}",
+        f"{budgets(material, groups)}",
         f"Strip and box plots of the scores of {len(rows)} runs by task and architecture; {perfect} are perfect.",
         ["task", "architecture", "seed", "score"],
         rows,
@@ -133,7 +133,7 @@ def by_length(material: Material, groups: list[str]) -> Figure:
         "by-length",
         "Accuracy against length",
         "Exact match on 128 inputs of each length; every curve is a run, lengths of training are shaded. "
-        f"{BUDGET}. Ours: {' '.join(f'{NAMES[g]}: {budgets(material.of(g))}.' for g in groups)}",
+        f"{BUDGET}. Ours: {budgets(material, groups)}",
         f"Curves of exact match against input length 1 to 120, {len(runs)} runs, a panel for each task and machine.",
         ["task", "architecture", "seed", "length", "exact match"],
         rows,
@@ -153,7 +153,7 @@ def speed(bench: dict[str, Any]) -> Figure:
         "speed-up",
         "Time and speed-up over NTM",
         f"Left: a forward pass, {conditions(bench)}. Right: how many times faster than our fastest NTM, and the "
-        f"paper's ratios on an {paper.DEVICE}, where steps cost time; on a CPU arithmetic does.",
+        f"quotients of the paper's means on an {paper.DEVICE}, where steps cost time; on a CPU arithmetic does.",
         "Two log-log plots against length: seconds for a forward pass of every form, and the speed-up over NTM.",
         list(keys),
         [[row[key] for key in keys] for row in bench["rows"]],
@@ -164,23 +164,23 @@ def speed(bench: dict[str, Any]) -> Figure:
 def memory_use(bench: dict[str, Any]) -> Figure:
     batch = bench["settings"]["batch"]
 
-    def bytes_of(row: dict[str, Any]) -> int:
-        return row["peak_bytes"] or need(row["form"], batch, row["length"])
-
-    rows = [
-        [r["model"], r["form"], r["length"], bytes_of(r), "measured" if r["peak_bytes"] else "estimated"]
+    untried = {
+        (r["model"], r["form"], r["length"]): need(r["form"], batch, r["length"])
         for r in bench["rows"]
-    ]
+        if not r["mean"]
+    }
+    rows = [[r["model"], r["form"], r["length"], r["peak_bytes"], "measured"] for r in bench["rows"] if r["peak_bytes"]]
+    rows += [[*key, estimate, "estimated"] for key, estimate in untried.items()]
 
     def draw(*paths: Path) -> None:
         figure, axes = pyplot().subplots(figsize=(7, 4.4), layout="constrained")
         for (model, form), timed in lines(bench).items():
             measured = [r for r in timed if r["peak_bytes"]]
             axes.plot([r["length"] for r in measured], [r["peak_bytes"] for r in measured], **style(model, form))
-        more = [r for r in bench["rows"] if r["form"] == "paper" and not r["peak_bytes"]]
+        more = [(length, size) for (_, form, length), size in untried.items() if form == "paper"]
         if more:
             look = style("pntm", "paper") | {"mfc": "white", "ls": ":", "label": "P-NTM, paper, estimated: not tried"}
-            axes.plot([r["length"] for r in more], [bytes_of(r) for r in more], **look)
+            axes.plot(*zip(*more, strict=True), **look)
         against_length(axes, "bytes at the peak, above start")
         write_figure(figure, *paths)
 
@@ -189,8 +189,8 @@ def memory_use(bench: dict[str, Any]) -> Figure:
         "Memory against length",
         f"What a forward pass needs above the process itself, {conditions(bench)}. Input and output are part of it; "
         "the paper's form keeps every step's memory. The paper gives no figures.",
-        "A log-log plot of peak memory against length for every form; the paper's form needs a hundred times more.",
-        ["model", "form", "length", "bytes", ""],
+        "A log-log plot of peak memory against length for every form; the paper's form needs by far the most.",
+        ["model", "form", "length", "bytes", "how"],
         rows,
         draw,
     )

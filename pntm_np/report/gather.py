@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pntm_np.models import MODELS
+from pntm_np.evaluation.thresholds import TAU
 from pntm_np.report import paper
 from pntm_np.sealed import CheckpointError
+from pntm_np.sweep.supervise import failure
 from pntm_np.training.config import Config
+from pntm_np.training.loop import SOLVED
 from pntm_np.training.run import Run
 
-SHARP = "+"  # of a group: trained with sharpening, or evaluated with thresholds that were chosen
+SHARP = "+"  # of a group: trained with sharpened shifts, and evaluated with thresholds that were chosen
 NAMES = {
     "lstm": "LSTM",
     "mingru": "minGRU",
@@ -29,7 +31,10 @@ NAMES = {
     "pntm" + SHARP: "P-NTM, sharpened",
 }
 ORDER = list(NAMES)
-SCORED = [41, 120]  # the lengths of the paper's score
+# what has to be the paper's; budgets and how training ends may differ, and every caption says how
+FIXED = {"lr": 5e-4, "max_length": 40, "memory_size": 96, "end_token": True, "lengths": (1, 120), "samples": 128}
+FIXED |= {"sizes": {}, "sharpen_gates": 0}
+WAYS = {(False, False): "", (True, True): SHARP}  # sharpened in training, thresholds chosen
 
 
 class Trained(NamedTuple):
@@ -41,9 +46,7 @@ class Trained(NamedTuple):
 
     @property
     def group(self) -> str:
-        c = self.config
-        ours = c.model == "pntm" and (c.sharpen or c.sharpen_gates or c.tau == "auto")
-        return c.model + (SHARP if ours else "")
+        return group_of(self.config)
 
     @property
     def score(self) -> float:
@@ -52,6 +55,18 @@ class Trained(NamedTuple):
     @property
     def perfect(self) -> bool:
         return self.score == 1.0
+
+    def mean(self, first: int, last: int) -> float:
+        """Exact match on these lengths."""
+        return statistics.fmean(r["exact_match"] for r in self.result["by_length"] if first <= r["length"] <= last)
+
+
+class Failed(NamedTuple):
+    """A run that was given up."""
+
+    place: Path
+    config: Config
+    cause: str
 
 
 class Far(NamedTuple):
@@ -66,12 +81,16 @@ class Material:
     runs: list[Trained] = field(default_factory=list)
     evaluations: list[Far] = field(default_factory=list)
     benches: list[dict[str, Any]] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
     unfinished: list[Path] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # and why
 
     @property
     def empty(self) -> bool:
         return not (self.runs or self.evaluations or self.benches)
+
+    def given_up(self, group: str) -> int:
+        return sum(group_of(run.config) == group for run in self.failed)
 
     def of(self, group: str, task: str | None = None) -> list[Trained]:
         """Runs of an architecture; "transformer" is all four."""
@@ -82,30 +101,48 @@ class Material:
         return [run for run in self.runs if belongs(run) and task in (None, run.config.task)]
 
 
+def group_of(config: Config) -> str:
+    return config.model + WAYS[bool(config.sharpen), config.tau == "auto"]
+
+
 def gather(directory: Path) -> Material:
     found = Material()
     for path in sorted(directory.rglob("*.json")):
-        if path.name == "result.json":
-            _add_run(path.parent, found)
-        elif path.name == "config.json":
-            if not (path.parent / "result.json").exists():
-                found.unfinished.append(path.parent)
-        else:
+        if path.name == "config.json":
+            _add_run(Run(path.parent), found)
+        elif path.name not in ("result.json", "failure.json"):
             _add_other(path, directory, found)
     tasks = list(paper.TASKS)
     found.runs = sorted(found.runs, key=lambda r: (ORDER.index(r.group), tasks.index(r.config.task), r.config.seed))
     return found
 
 
-def _add_run(place: Path, found: Material) -> None:
-    result = Run(place).read_result()
-    run = Trained(place, Config.from_json(result["config"]), result)
-    if run.config.task not in paper.TASKS or run.group not in ORDER or run.config.model not in MODELS:
-        found.left_out.append(f"{place}: not one of the paper's tasks and models")
-    elif result["score_lengths"] != SCORED or run.config.sizes:
-        found.left_out.append(f"{place}: not the paper's lengths or sizes")
+def _add_run(run: Run, found: Material) -> None:
+    place, config = run.directory, run.read_config()
+    result = run.read_result() if run.complete else None
+    if result:
+        config = Config.from_json(result["config"])
+    if why := _foreign(config, [r.config for r in found.runs] if result else []):
+        found.left_out.append(f"{place}: {why}")
+    elif result:
+        found.runs.append(Trained(place, config, result))
+    elif given_up := failure(place):
+        found.failed.append(Failed(place, config, f"{given_up.state}: {given_up.cause}"))
     else:
-        found.runs.append(run)
+        found.unfinished.append(place)
+
+
+def _foreign(config: Config, known: list[Config]) -> str:
+    """Why a run does not belong into the paper's tables, if it does not."""
+    if config.task not in paper.TASKS:
+        return "not one of the paper's tasks"
+    for name, value in FIXED.items():
+        if getattr(config, name) != value:
+            return f"its {name} is {getattr(config, name)!r}, and the paper's {value!r}"
+    ways = (bool(config.sharpen), config.tau == "auto")
+    if ways not in WAYS or (config.tau not in (TAU, "auto")) or (any(ways) and config.model != "pntm"):
+        return f"neither the paper's way nor ours: sharpen {config.sharpen:g}, tau {config.tau}"
+    return "there is a run like it already" if config in known else ""
 
 
 def _add_other(path: Path, directory: Path, found: Material) -> None:
@@ -123,19 +160,22 @@ def _add_other(path: Path, directory: Path, found: Material) -> None:
             found.benches.append(content)
 
 
-def budgets(runs: Iterable[Trained]) -> str:
-    """How these runs were trained, in words."""
+def budgets(material: Material, groups: Iterable[str]) -> str:
+    """How these runs were trained and evaluated, in words."""
+    return " ".join(f"{NAMES[group]}: {_budget(material.of(group))}." for group in groups if material.of(group))
+
+
+def _budget(runs: list[Trained]) -> str:
     found: dict[str, int] = {}
     for run in runs:
         c = run.config
-        text = f"batches of {c.batch_size}, at most {c.steps:,} iterations"
-        text += f", learning rate halved every {c.lr_half_life:,}" if c.lr_half_life else ""
-        text += ", stopped when solved" if c.stop_when_solved else ""
+        text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
+        text += f", the last {c.cool_down:,} with a falling learning rate" if c.cool_down else ""
+        text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""
+        text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" else ""
+        if c.stop_when_solved:
+            text += f", stopped after {SOLVED} evaluations without a mistake on lengths up to {2 * c.max_length}"
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:
         return next(iter(found))
     return "; ".join(f"{text} ({count} runs)" for text, count in sorted(found.items(), key=lambda item: -item[1]))
-
-
-def deviation(scores: list[float]) -> float:
-    return statistics.pstdev(scores) if scores else float("nan")

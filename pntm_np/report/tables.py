@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from pntm_np.bench.clock import duration
+from pntm_np.bench.forward import AGREE
+from pntm_np.bench.plot import conditions
 from pntm_np.report import paper
-from pntm_np.report.gather import NAMES, ORDER, SHARP, Far, Material, Trained, budgets, deviation
+from pntm_np.report.gather import NAMES, ORDER, SHARP, Far, Material, Trained, budgets
+from pntm_np.training.session import EVALUATION_SEED
 
 ARCHITECTURES = ("lstm", "mingru", "transformer", "ntm", "pntm", "pntm" + SHARP)
 TRANSFORMERS = ("transformer-nope", "transformer-rope", "transformer-alibi", "transformer-fire")
-BUDGET = f"The paper trained ten runs each with batches of {paper.BATCH} for up to {paper.ITERATIONS:,} iterations"
+BUDGET = (
+    f"The paper trained ten runs each with batches of {paper.BATCH} for up to {paper.ITERATIONS:,} iterations, and did "
+    "not look beyond length 40 meanwhile"
+)
 TIME = 4096  # steps of NTM whose time P-NTM is given
 
 
@@ -73,21 +79,22 @@ def all_tables(material: Material) -> list[Table]:
 def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
     rows: list[list[Any]] = []
     for group in groups:
-        runs = material.of(group)
-        ours: list[Any] = [best(material.of(group, task)) for task in paper.TASKS]
-        rows.append([NAMES[group], "ours", *ours, len(runs)])
+        runs = [material.of(group, task) for task in paper.TASKS]
+        counts = sorted({len(of_task) for of_task in runs})
+        each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        rows.append([NAMES[group], "ours", *map(best, runs), each])
         if group in paper.BEST:
-            count = paper.RUNS * len(paper.TASKS) * (4 if group == "transformer" else 1)
-            rows.append(["", "paper", *paper.BEST[group], count])
+            rows.append(["", "paper", *paper.BEST[group], str(paper.RUNS * (4 if group == "transformer" else 1))])
     encodings = groups == TRANSFORMERS
-    shown = [group for group in groups if material.of(group)]
-    how = " ".join(f"{NAMES[group]}: {budgets(material.of(group))}." for group in shown)
+    shown = ORDER if "transformer" in groups else groups
     return Table(
         "transformers" if encodings else "best",
         "Best score of the Transformers by positional encoding" if encodings else "Best score by architecture and task",
-        ["architecture", "", *paper.TASKS.values(), "runs"],
+        ["architecture", "", *paper.TASKS.values(), "runs each"],
         rows,
-        f"Exact match on lengths 41 to 120, the best of all runs. {BUDGET}. Ours: {how}",
+        "Exact match on lengths 41 to 120, the best of the runs of each task"
+        f"{'' if encodings else ', for Transformers of all four positional encodings'}. {BUDGET}. "
+        f"Ours: {budgets(material, [g for g in shown if g != 'transformer'])}",
         marked=True,
     )
 
@@ -95,36 +102,51 @@ def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
 def spread(material: Material) -> Table:
     rows: list[list[Any]] = []
     for group in ORDER:
-        if not (runs := material.of(group)) or group == "transformer":
+        runs, failed = material.of(group), material.given_up(group)
+        if not runs or group == "transformer":
             continue
         scores = [run.score for run in runs]
-        share = sum(run.perfect for run in runs) / len(runs)
-        row = [NAMES[group], len(runs), share, statistics.fmean(scores), deviation(scores)]
-        rows.append([*row, *paper.SPREAD.get(group.removesuffix(SHARP), (None, None, None))])
+        share = sum(run.perfect for run in runs) / (len(runs) + failed)
+        trained = statistics.fmean(run.mean(1, 40) for run in runs)
+        tasks = len({run.config.task for run in runs})
+        row = [
+            NAMES[group],
+            tasks,
+            len(runs),
+            failed,
+            share,
+            statistics.fmean(scores),
+            statistics.pstdev(scores),
+            trained,
+        ]
+        rows.append([*row, *paper.SPREAD.get(group, (None, None, None))])
+    columns = ["architecture", "tasks", "runs", "failed", "perfect", "mean", "deviation", "mean on 1 to 40"]
     return Table(
         "spread",
         "How many runs are perfect",
-        ["architecture", "runs", "perfect", "mean", "deviation", "paper: perfect", "mean", "deviation"],
+        [*columns, "paper: perfect", "paper: mean", "paper: deviation"],
         rows,
-        "The share of runs, over all tasks and seeds, that answered all 10,240 inputs of lengths 41 to 120 exactly, "
-        f"and mean and deviation of their scores. {BUDGET}; ours are in the table of best scores.",
+        "The share of runs, over all tasks and seeds, that answered all 10,240 inputs of lengths 41 to 120 exactly; a "
+        "run that failed is not perfect. Mean and deviation (of the population) of the scores of all runs that ended, "
+        f"and their mean exact match on the lengths of training. {BUDGET}. Ours: {budgets(material, ORDER)}",
     )
 
 
 def every_run(material: Material) -> Table:
     rows = []
     for run in material.runs:
-        at = {row["length"]: row["exact_match"] for row in run.result["by_length"]}
         c, r = run.config, run.result
-        what = [NAMES[run.group], c.task, str(c.seed), c.batch_size, r["step"], r["stopped_by"]]
-        rows.append([*what, f"{r['tau']:g}", f"{r['gate_tau']:g}", run.score, at.get(40), at.get(80), at.get(120)])
+        cuts = [f"{r['tau']:g}" if c.model == "pntm" else "-", f"{r['gate_tau']:g}" if r["gate_tau"] else "-"]
+        what = [NAMES[run.group], c.task, str(c.seed), c.batch_size, r["step"], r["stopped_by"], *cuts]
+        rows.append([*what, run.score, run.mean(1, 40), *(run.mean(n, n) for n in (80, 120))])
     columns = ["architecture", "task", "seed", "batch", "iterations", "ended by", "tau", "gate tau", "score"]
+    failed = "".join(f" {run.place.name} failed: {run.cause}." for run in material.failed)
     return Table(
         "runs",
         "Every run",
-        [*columns, "at 40", "at 80", "at 120"],
+        [*columns, "on 1 to 40", "at 80", "at 120"],
         rows,
-        "Score: exact match on lengths 41 to 120; beside it exact match on inputs of one length.",
+        f"Score: exact match on lengths 41 to 120; beside it on those of training, and on single lengths.{failed}",
     )
 
 
@@ -134,17 +156,31 @@ def far(evaluations: list[Far]) -> Table:
         lengths = [row["length"] for row in found["by_length"]]
         span = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
         samples = sum(row["samples"] for row in found["by_length"])
-        group = NAMES.get(found["model"], found["model"])
-        row = [found["task"], group, span, samples, found["exact_match"], found["token_accuracy"]]
-        rows.append([*row, f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}", found["memory_size"], name])
+        row = [found["task"], NAMES.get(found["model"], found["model"]), span, samples, str(found["seed"])]
+        row += [found["exact_match"], found["token_accuracy"], f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}"]
+        rows.append([*row, found["memory_size"], name])
     order = {task: k for k, task in enumerate(paper.TASKS)}
     rows = sorted(rows, key=lambda row: (row[1], order.get(row[0], 99), len(row[2]), row[2]))
+    columns = [
+        "task",
+        "machine",
+        "lengths",
+        "inputs",
+        "seed",
+        "exact match",
+        "tokens right",
+        "tau",
+        "gate tau",
+        "cells",
+    ]
+    own = all(found["seed"] != EVALUATION_SEED for _, found in evaluations)
     return Table(
         "checkpoints",
-        "The machines that are shipped",
-        ["task", "machine", "lengths", "inputs", "exact match", "tokens right", "tau", "gate tau", "cells", "file"],
+        "Machines on inputs of their own",
+        [*columns, "file"],
         rows,
-        "Each on inputs that had no part in choosing it. All were trained on lengths 1 to 40.",
+        "Evaluations of single machines, as pntm eval printed them."
+        + (" No run was judged, and no machine chosen, by these inputs: their seeds are others." if own else ""),
         marked=True,
     )
 
@@ -156,23 +192,27 @@ def timings(bench: dict[str, Any]) -> Table:
 
     def cell(kind: tuple[str, str], length: int) -> str:
         row = at.get((*kind, length), {})
-        return f"{duration(row['mean'])} ± {duration(row['std'])}" if row.get("mean") else "-"
+        if not row.get("mean"):
+            return "-"
+        return f"{duration(row['mean'])} ± {duration(row['std'])}{'' if row['agrees'] else ' *'}"
 
     rows = []
     for length in lengths:
         theirs = [dict(zip(paper.LENGTHS, s, strict=True)).get(length) for s in paper.SECONDS.values()]
         shown = ["-" if s is None else duration(s) for s in theirs]
         rows.append([length, *(cell(kind, length) for kind in kinds), *shown])
-    names = [f"{NAMES[model]}, {form}" for model, form in kinds]
-    machine, settings = bench["machine"], bench["settings"]
     return Table(
         "timings",
         "Time of a forward pass",
-        ["length", *names, *(f"paper: {name}" for name in paper.SECONDS)],
+        [
+            "length",
+            *(f"{NAMES[model]}, {form}" for model, form in kinds),
+            *(f"paper: {name}" for name in paper.SECONDS),
+        ],
         rows,
-        f"Mean and deviation of {settings['runs']} runs, batch {settings['batch']}, on {machine['processor']} with "
-        f"{settings['threads']} threads; the paper's on an {paper.DEVICE}. A dash: it was not timed, for it does not "
-        "fit into memory or takes too long.",
+        f"Ours: {conditions(bench)}, mean and deviation; the paper's means on an {paper.DEVICE}. A dash: it was not "
+        f"timed, for it does not fit into memory or takes too long. A star: its outputs differ from the loop's by more "
+        f"than {AGREE:g} of the largest.",
     )
 
 
@@ -215,4 +255,5 @@ def _reach(name: str, seconds: float, line: list[tuple[int, float]]) -> list[Any
     reach, more = length_in(seconds, [n for n, _ in line], [t for _, t in line])
     if math.isnan(reach):
         return [name, duration(seconds), "-", "-"]
-    return [name, duration(seconds), f"{'over ' if more else ''}{reach:,.0f}", f"{reach / TIME:.1f} x"]
+    over = "over " if more else ""
+    return [name, duration(seconds), f"{over}{reach:,.0f}", f"{over}{reach / TIME:.2g} x"]

@@ -112,7 +112,7 @@ def _planned(task: Task, variant: str, given: dict[str, Any], seed: int) -> Plan
         raise GridError(f"variant {variant}: {option!r:.60}; the options are {', '.join(OPTIONS)}")
     given.setdefault("model", variant if variant in MODELS else "pntm")
     preset = given.pop("preset", "quick")
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise GridError(f"variant {variant}: preset is {preset!r:.60}; expected one of {', '.join(PRESETS)}")
     try:
         return Planned(task.name, variant, Config.of(task, preset, seed=seed, **given), task.source)

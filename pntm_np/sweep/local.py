@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -25,7 +24,10 @@ def run_here(
     """``finished`` hears of every run that ends, ``look`` is called all the time."""
 
     def one(planned: Planned) -> Outcome:
-        return Outcome("stopped") if stop() else supervise(directory / planned.name, planned, care, stop)
+        try:
+            return Outcome("stopped") if stop() else supervise(directory / planned.name, planned, care, stop)
+        except Exception as error:  # such as a full disk: the other runs go on
+            return Outcome("crashed", f"{type(error).__name__}: {error}"[:300])
 
     with ThreadPoolExecutor(jobs) as pool:
         waiting = {pool.submit(one, planned): planned for planned in runs}
@@ -34,4 +36,3 @@ def run_here(
             for future in done:
                 finished(waiting.pop(future), future.result())
             look()
-            time.sleep(0)

@@ -40,7 +40,7 @@ class Config:
     steps: int = 500_000
     batch_size: int = 128
     lr: float = 5e-4
-    lr_half_life: int = 0  # steps in which the learning rate halves; 0: it stays
+    cool_down: int = 0  # the last steps, over which the learning rate falls to 0
     max_length: int = 40
     memory_size: int = 96
     seed: int = 0
@@ -61,10 +61,13 @@ class Config:
         """A preset with what the user gave; what only some models have is left out of a preset for the others."""
         chosen = PRESETS[preset] | {k: v for k, v in given.items() if v is not None}
         chosen.setdefault("max_length", 40)
+        longest, model = chosen["max_length"], chosen.get("model", "pntm")
+        _require(type(longest) is int, "max_length", longest, "an integer")  # others follow from it
+        _require(isinstance(model, str), "model", model, f"one of {', '.join(MODELS)}")
         chosen.setdefault("memory_size", paper_cells(chosen["max_length"]))
         chosen.setdefault("lengths", (1, 3 * chosen["max_length"]))
         chosen.setdefault("form", default_form(chosen.get("backend", "cpu")))
-        if chosen.get("model", "pntm") != "pntm":
+        if model != "pntm":
             for name in {"sharpen", "tau"} - given.keys():
                 chosen.pop(name, None)  # only P-NTM has shifts to sharpen, and to cut off
         return cls(task.name, task.symbols, preset=preset, **chosen)
@@ -75,8 +78,8 @@ class Config:
             _require(type(value) is int and 1 <= value <= largest, name, value, f"an integer from 1 to {largest:,}")
         _require(type(self.seed) is int and 0 <= self.seed < 2**63, "seed", self.seed, "an integer from 0 to 2^63 - 1")
         _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
-        half = self.lr_half_life
-        _require(type(half) is int and 0 <= half <= 10**9, "lr_half_life", half, "an integer from 0 to 1,000,000,000")
+        cool = self.cool_down
+        _require(type(cool) is int and 0 <= cool <= self.steps, "cool_down", cool, "an integer from 0 to the steps")
         for name in ("sharpen", "sharpen_gates"):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= 1000, name, value, "a number from 0 to 1000")
@@ -111,7 +114,8 @@ class Config:
         return build(self.model, len(self.symbols) + 2, **self.sizes)
 
     def learning_rate(self, step: int) -> float:
-        return self.lr * 0.5 ** (step / self.lr_half_life) if self.lr_half_life else self.lr
+        """Of step number ``step``, counted from 1."""
+        return self.lr * min(1.0, (self.steps - step + 1) / self.cool_down) if self.cool_down else self.lr
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"lengths": list(self.lengths)}
@@ -122,7 +126,7 @@ class Config:
         if not isinstance(content, dict):
             raise ValueError("it is not a configuration")
         known = {f.name for f in fields(cls)}
-        content = {"tau": TAU, "lr_half_life": 0} | content  # the first runs had no choice
+        content = {"tau": TAU, "cool_down": 0} | content  # the first runs had no choice
         if missing := known - content.keys():
             raise ValueError(f"it lacks {sorted(missing)[0]!r}")
         if unknown := content.keys() - known:

@@ -103,8 +103,11 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
             before = getattr(kept, name)
             before = ":".join(map(str, before)) if isinstance(before, tuple) else repr(before)
             raise ConfigError(name, value, f"expected {before}, as the run in {run.directory} began, or no --resume")
-    if given.get("steps", done) < done:
-        raise ConfigError("steps", given["steps"], f"the run in {run.directory} has done {done:,} already")
+    steps = given.get("steps", kept.steps)
+    if steps < done:
+        raise ConfigError("steps", steps, f"the run in {run.directory} has done {done:,} already")
+    if steps != kept.steps and done > min(steps, kept.steps) - kept.cool_down:
+        raise ConfigError("steps", steps, f"expected {kept.steps}: the run in {run.directory} is cooling down")
     return replace(kept, **{name: given[name] for name in MAY_CHANGE if name in given})
 
 
@@ -118,6 +121,11 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
             run.path("result.json").unlink()
     else:
         progress = Progress.start(config, generator(PARAMETERS, config.seed))
+        if run.complete:  # without its state there is nothing to go on with
+            made = Config.from_json(run.read_result()["config"])
+            if config.steps > made.steps or config.tau != made.tau:
+                raise RunError(f"{run.directory}: state.safetensors is not there; the run cannot go on")
+            return progress
         run.cut_metrics(0)
     if not run.complete:
         run.write_config(config)

@@ -118,18 +118,17 @@ def test_bits_do_not_depend_on_threads(threads: int):
     assert runs[0] == runs[1]
 
 
-def test_the_learning_rate_halves():
-    """Adam's step is proportional to the learning rate: at step 4, with a half-life of 2, it is a quarter."""
-    cfg, cooled = config(), config(lr_half_life=2)
-    assert [cooled.learning_rate(n) / cfg.lr for n in (2, 4, 6)] == [0.5, 0.25, 0.125] and cfg.learning_rate(
-        9
-    ) == cfg.lr
+def test_the_learning_rate_falls_at_the_end():
+    """Adam's step is proportional to it: at the last of four steps of cooling down it is a quarter."""
+    cfg, cooled = config(steps=9), config(steps=9, cool_down=4)
+    assert [cooled.learning_rate(n) / cfg.lr for n in (1, 5, 6, 7, 8, 9)] == [1, 1, 1, 0.75, 0.5, 0.25]
+    assert cfg.learning_rate(9) == cfg.lr
     moves = []
     with Workers(1) as workers:
         for c in (cfg, cooled):
             one = learner(c, workers)
             before = one.flat.astype(np.float64)
-            one.step(samples(c, 4), 4)
+            one.step(samples(c, 9), 9)
             moves.append(one.flat - before)
     # the difference of two float32 parameters below 4 is exact to 2^-22
     assert np.abs(moves[1] - 0.25 * moves[0]).max() <= 2.0**-22 and np.abs(moves[0]).max() > 1e-4
