@@ -545,6 +545,7 @@ def bench(
     interrupted bench goes on with --resume. pntm bench train times training steps.
     """
     if ctx.invoked_subcommand:
+        refuse_options(ctx)
         return
     from pntm_np.bench import forward
     from pntm_np.bench.plot import plot_bench
@@ -635,7 +636,7 @@ def print_bench_train(report: dict[str, Any]) -> None:
 @click.option("--tasks", "chosen", type=TaskNames(), help="With commas between them. [default: all six]")
 @click.option("--models", "names", type=Names("model", list(MODELS)), help="Likewise. [default: pntm]")
 @click.option("--seeds", type=Seeds(), help="How many of the paper's ten, or A,B,.. [default: 1]")
-@click.option("--option", "options", type=Setting(), multiple=True, help="Of every run, as of pntm train: steps=1000.")
+@click.option("--option", "options", type=Setting(), multiple=True, help="Of every run: steps=1000, sizes={width=64}.")
 @click.option("--out", type=Place(), default="runs/sweep", show_default=True, help="The directory of all runs.")
 @click.option("--jobs", type=Count(1, 1024), help="Runs at a time. [default: cores / threads]")
 @click.option("--threads", type=Count(1, 1024), default=1, show_default=True, help="Of one run.")
@@ -654,33 +655,47 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
     that breaks is tried again, then reported with its cause while the others go on.
     """
     if ctx.invoked_subcommand:
+        refuse_options(ctx)
         return 0
     from pntm_np.sweep import cluster, grid, plan, session, status
     from pntm_np.sweep.supervise import Care
 
     if not 1 <= given["stall"] <= 1e9:
-        raise click.BadParameter("expected a number of seconds, at least 1", ctx, param_hint="--stall")
+        problem = f"{given['stall']:g}; expected seconds from 1 to 1e9"
+        raise click.BadParameter(problem, ctx, param_hint="--stall")
     runs = plan.extend_plan(out, asked_for(ctx, **{k: given[k] for k in GRID_OPTIONS}))
     if not runs:
         raise click.UsageError(f"nothing is planned in {out} yet; give --grid, --preset, --tasks or --models", ctx)
     mine = grid.shard(runs, *given["part"]) if given["part"] else runs
-    todo = session.left(out, mine, given["retry_failed"] and not given["dry_run"])
+    todo = session.left(out, mine, given["retry_failed"])
     jobs = given["jobs"] or max(1, cores() // given["threads"])
+    if not given["address"]:
+        session.require_fit(todo, given["threads"])
     if given["dry_run"]:
         print_forecast(mine, todo, jobs, given["threads"], as_json)
         return 0
     client = cluster.connect(given["address"]) if given["address"] else None
     plan.write_plan(out, runs)
+    session.forget_failures(out, todo)
     say(f"{len(mine)} runs in {out}, {len(todo)} to do")
     care = Care(given["threads"], given["retries"], given["stall"])
     with signals:
         session.sweep(out, mine, todo, jobs, care, client, say, lambda: bool(signals.received))
         if signals.received:
-            say(f"stopped and saved; go on with: {shlex.join(['pntm', 'sweep', '--out', str(out)])}")
+            say(f"stopped and saved; go on with: {shlex.join(['pntm', *sys.argv[1:]])}")
             return signals.exit_code
     found = [status.standing(out, run) for run in mine]
     print_sweep(found, as_json)
     return FAILED if any(run.state == "failed" for run in found) else 0
+
+
+def refuse_options(ctx: click.Context) -> None:
+    """What stands before a subcommand's name would be lost."""
+    for param in ctx.command.params:
+        if ctx.get_parameter_source(param.name or "") == click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{param.opts[0]} has no meaning before {ctx.invoked_subcommand}; give it after", ctx
+            )
 
 
 GRID_OPTIONS = ("grid_file", "preset", "chosen", "names", "seeds", "options")
@@ -700,6 +715,8 @@ def asked_for(
         if seeds or options:
             raise click.UsageError("--seeds and --option belong to --preset, --tasks or --models", ctx)
         return []
+    if "model" in dict(options):
+        raise click.UsageError("--option model=..: the models are named by --models", ctx)
     models = names or (tuple(MODELS) if preset else ("pntm",))
     seeds = seeds or (grid.PAPER_SEEDS if preset else grid.seeds_of(1))
     common = {"preset": preset or "quick"} | dict(options)
@@ -764,7 +781,8 @@ def print_forecast(runs: list, todo: list, jobs: int, threads: int, as_json: boo
         for run in todo:
             rows.setdefault((run.task, run.variant), []).append(forecast.seconds(run))
             shown.advance(run.name)
-    total = sum(sum(times) for times in rows.values()) / jobs
+    every = [seconds for times in rows.values() for seconds in times]
+    total = max([sum(every) / jobs, *every])
     if as_json:
         by_group = [
             {"task": task, "variant": name, "runs": len(s), "seconds_each": s[0]} for (task, name), s in rows.items()

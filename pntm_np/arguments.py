@@ -257,6 +257,6 @@ class Lengths(Value):
         except ValueError:
             found = []
         if not found or not 1 <= found[0] <= found[-1] <= 2**24:
-            problem = "expected A:B with 1 <= A <= B for A, 2A, .. up to B, or a list such as 64,1000"
+            problem = "expected A:B with 1 <= A <= B <= 2^24 for A, 2A, .. up to B, or a list such as 64,1000"
             self.fail(f"{value!r:.60} are no lengths; {problem}", param, ctx)
         return tuple(found)

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+def unusable(directory: Path) -> str:
+    """Why no files can be put into that directory, which need not exist yet; found out without writing any."""
+    place = directory
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        return f"{place} is not a directory"
+    return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} cannot be written to"
 
 
 def beside(path: Path) -> Path:
@@ -28,6 +39,20 @@ def write_atomically(path: Path, content: bytes) -> None:
             error.filename = error.filename or str(path)  # a write or a sync names no file
         raise
     sync_directory(path.parent)  # the rename itself
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time; the others wait."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        with suppress(ImportError):  # no such locks on this system
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def write_all(file: int, content: bytes) -> None:

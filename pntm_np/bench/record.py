@@ -9,6 +9,9 @@ from typing import Any
 
 from pntm_np.bench.forward import Settings
 from pntm_np.files import clear_partial, write_atomically
+from pntm_np.sealed import CheckpointError
+
+ROW = {"mean", "std", "best", "runs", "peak_bytes", "difference", "agrees"}  # and what is timed
 
 
 class BenchError(ValueError):
@@ -31,8 +34,10 @@ class Record:
             settings, rows = kept["settings"], kept["rows"]
             found = {(r["model"], r["form"], r["length"]): r for r in rows}
             changed = [k for k, v in self._settings().items() if settings.get(k) != v]
-        except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
-            raise BenchError(f"{self.path} is no bench that can be resumed") from None
+            if not isinstance(kept["machine"], dict) or not all(row.keys() >= ROW for row in rows):
+                raise ValueError
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise CheckpointError(f"{self.path}: no bench that can be resumed") from None
         if changed:
             name = changed[0]
             raise BenchError(

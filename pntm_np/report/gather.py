@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pntm_np.evaluation.thresholds import TAU
 from pntm_np.report import paper
+from pntm_np.scans import FORMS
 from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.supervise import failure
 from pntm_np.training.config import Config
@@ -106,12 +107,18 @@ def group_of(config: Config) -> str:
 
 
 def gather(directory: Path) -> Material:
+    """Whatever is found below; what cannot be used is left out, with the reason."""
     found = Material()
     for path in sorted(directory.rglob("*.json")):
-        if path.name == "config.json":
-            _add_run(Run(path.parent), found)
-        elif path.name not in ("result.json", "failure.json"):
-            _add_other(path, directory, found)
+        if not path.is_file() or path.name in ("result.json", "failure.json"):
+            continue
+        try:
+            if path.name == "config.json":
+                _add_run(Run(path.parent), found)
+            else:
+                _add_other(path, directory, found)
+        except CheckpointError as error:
+            found.left_out.append(str(error))
     tasks = list(paper.TASKS)
     found.runs = sorted(found.runs, key=lambda r: (ORDER.index(r.group), tasks.index(r.config.task), r.config.seed))
     return found
@@ -122,6 +129,8 @@ def _add_run(run: Run, found: Material) -> None:
     result = run.read_result() if run.complete else None
     if result:
         config = Config.from_json(result["config"])
+        if not _numbers(result, "score", "tau", "gate_tau", "step"):
+            raise CheckpointError(f"{run.path('result.json')}: not the result of a run")
     if why := _foreign(config, [r.config for r in found.runs] if result else []):
         found.left_out.append(f"{place}: {why}")
     elif result:
@@ -146,6 +155,7 @@ def _foreign(config: Config, known: list[Config]) -> str:
 
 
 def _add_other(path: Path, directory: Path, found: Material) -> None:
+    """An evaluation or a bench, by its keys; other files are none of our business."""
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -153,11 +163,50 @@ def _add_other(path: Path, directory: Path, found: Material) -> None:
     if not isinstance(content, dict):
         return
     if {"task", "model", "by_length", "tau", "memory_size"} <= content.keys():
+        if not _is_evaluation(content):
+            raise CheckpointError(f"{path}: not an evaluation as pntm eval --json prints it")
         found.evaluations.append(Far(path.relative_to(directory).with_suffix("").as_posix(), content))
-    elif {"machine", "settings", "rows"} <= content.keys() and "warmup" in content["settings"]:
-        rows = content["rows"]
-        if rows and all("speedup_over_ntm" in row for row in rows):
+    elif {"machine", "settings", "rows"} <= content.keys():
+        if _is_bench(content):
             found.benches.append(content)
+        elif not _is_step_bench(content):
+            raise CheckpointError(f"{path}: not a bench as pntm bench writes it")
+
+
+def _numbers(row: Any, *names: str) -> bool:
+    return isinstance(row, dict) and all(type(row.get(name)) in (int, float) for name in names)
+
+
+def _is_evaluation(content: dict[str, Any]) -> bool:
+    rows = content["by_length"]
+    usable = isinstance(rows, list) and rows and all(_numbers(r, "length", "samples", "exact_match") for r in rows)
+    words = isinstance(content["task"], str) and isinstance(content["model"], str)
+    return bool(usable and words and _numbers(content, "exact_match", "token_accuracy", "tau", "memory_size", "seed"))
+
+
+def _is_bench(content: dict[str, Any]) -> bool:
+    machine, settings, rows = content["machine"], content["settings"], content["rows"]
+    if not (
+        isinstance(machine, dict) and isinstance(rows, list) and rows and _numbers(settings, "batch", "runs", "threads")
+    ):
+        return False
+    keys = {"mean", "std", "best", "agrees", "peak_bytes", "speedup_over_ntm"}
+    known = ("processor" if settings.get("backend") == "cpu" else "device") in machine
+
+    def usable(row: Any) -> bool:
+        return (
+            _numbers(row, "length")
+            and row.get("model") in ("ntm", "pntm")
+            and row.get("form") in FORMS
+            and keys <= row.keys()
+        )
+
+    return known and all(map(usable, rows))
+
+
+def _is_step_bench(content: dict[str, Any]) -> bool:
+    rows = content["rows"]
+    return isinstance(rows, list) and bool(rows) and all(_numbers(row, "ms_mean", "ms_best") for row in rows)
 
 
 def budgets(material: Material, groups: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pntm_np.files import write_atomically
+from pntm_np.files import unusable, write_atomically
 from pntm_np.report.figures import all_figures
 from pntm_np.report.gather import Material, gather
 from pntm_np.report.page import page
@@ -18,16 +18,20 @@ class ReportError(ValueError):
 
 def report(directory: Path, out: Path, say: Callable[[str], None]) -> list[Table]:
     """Write every table and figure into ``out``, and the page; the tables."""
+    if not directory.is_dir():
+        raise ReportError(f"{directory}: expected a directory with runs and benches in it")
+    if why := unusable(out):
+        raise ReportError(f"--out {out}: {why}")
     material = gather(directory)
-    if material.empty:
-        raise ReportError(f"{directory}: there is no finished run and no bench in it")
     for line in material.left_out:
         say(f"left out: {line}")
+    if material.empty:
+        raise ReportError(f"{directory}: there is nothing to report in it, no finished run and no bench of the paper's")
     notes = _notes(material)
     for note in notes:
         say(note)
-    out.mkdir(parents=True, exist_ok=True)
     tables, drawn = all_tables(material), {}
+    out.mkdir(parents=True, exist_ok=True)
     for table in tables:
         write_atomically(out / f"{table.name}.csv", table.as_csv().encode())
         write_atomically(out / f"{table.name}.md", f"{table.as_markdown()}\n{table.caption}\n".encode())

@@ -51,6 +51,8 @@ class Planned:
 
 
 def read_grid(path: Path) -> list[Planned]:
+    if not path.is_file():
+        raise GridError(f"--grid {path}: expected a TOML file")
     try:
         content = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

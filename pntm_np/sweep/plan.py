@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pntm_np.files import write_atomically
+from pntm_np.files import locked, write_atomically
 from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.grid import GridError, Planned
 from pntm_np.training.config import Config
@@ -39,11 +39,14 @@ def extend_plan(directory: Path, runs: list[Planned]) -> list[Planned]:
 
 
 def write_plan(directory: Path, runs: list[Planned]) -> None:
+    """Add these runs; other sweeps may do so at the same time."""
     directory.mkdir(parents=True, exist_ok=True)
-    rows = [{"task": r.task, "variant": r.variant, "source": r.source, "config": r.config.as_json()} for r in runs]
-    content = json.dumps({"runs": rows}, indent=1) + "\n"
-    if not (directory / FILE).exists() or (directory / FILE).read_text() != content:
-        write_atomically(directory / FILE, content.encode())
+    with locked(directory / ".sweep.lock"):
+        runs = extend_plan(directory, runs)
+        rows = [{"task": r.task, "variant": r.variant, "source": r.source, "config": r.config.as_json()} for r in runs]
+        content = json.dumps({"runs": rows}, indent=1) + "\n"
+        if not (directory / FILE).exists() or (directory / FILE).read_text() != content:
+            write_atomically(directory / FILE, content.encode())
 
 
 def _made(directory: Path) -> Config | None:

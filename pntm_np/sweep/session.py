@@ -6,14 +6,19 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from autodiff import backend
+from pntm_np.files import unusable
 from pntm_np.progress import clock_time
 from pntm_np.sweep import cluster, local
-from pntm_np.sweep.grid import Planned
+from pntm_np.sweep.grid import GridError, Planned
 from pntm_np.sweep.status import Standing, standing
 from pntm_np.sweep.supervise import FAILURE, Care, Outcome
+from pntm_np.training import session as training
+from tasks import TASKS, find
 
 LOOK = 2.0  # seconds between two looks at the runs
 PLAIN = 30.0  # seconds between two plain lines
@@ -21,15 +26,29 @@ PLAIN = 30.0  # seconds between two plain lines
 
 def left(directory: Path, runs: list[Planned], again: bool) -> list[Planned]:
     """The runs that are neither done nor given up; with ``again``, those that were given up as well."""
-    found = []
+    if why := unusable(directory):
+        raise GridError(f"--out {directory}: {why}")
+
+    def to_do(planned: Planned) -> bool:
+        place, state = directory / planned.name, standing(directory, planned).state
+        if why := unusable(place):
+            raise GridError(f"{place}: {why}")
+        return state not in ("done", "failed") or (again and state == "failed" and (place / FAILURE).exists())
+
+    return [planned for planned in runs if to_do(planned)]
+
+
+def require_fit(runs: list[Planned], threads: int) -> None:
+    """Refuse runs that this machine cannot do, before anything is written."""
+    kinds = {repr(replace(run.config, seed=0)): run for run in runs}
+    for run in kinds.values():
+        backend.load(run.config.backend)
+        training.require_fit(run.config, find(run.source) if run.source else TASKS[run.task], threads)
+
+
+def forget_failures(directory: Path, runs: list[Planned]) -> None:
     for planned in runs:
-        now = standing(directory, planned)
-        if now.state == "failed" and again and (directory / planned.name / FAILURE).exists():
-            (directory / planned.name / FAILURE).unlink()
-            now = standing(directory, planned)
-        if now.state not in ("done", "failed"):
-            found.append(planned)
-    return found
+        (directory / planned.name / FAILURE).unlink(missing_ok=True)
 
 
 def sweep(
@@ -43,7 +62,7 @@ def sweep(
     stop: Callable[[], bool],
 ) -> None:
     """Make the runs in ``todo``, here or by a cluster's client; what became of them is in their directories."""
-    with Overview(directory, runs, say) as overview, client or nullcontext():
+    with Overview(directory, runs, say, stop) as overview, client or nullcontext():
         if client is not None:
             cluster.run_there(client, directory, todo, care, overview.finished, overview.look, stop)
         else:
@@ -53,8 +72,10 @@ def sweep(
 class Overview:
     """Running, done, failed, time left: in place on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, directory: Path, runs: list[Planned], say: Callable[[str], None]) -> None:
-        self.directory, self.runs, self.say = directory, runs, say
+    def __init__(
+        self, directory: Path, runs: list[Planned], say: Callable[[str], None], stop: Callable[[], bool]
+    ) -> None:
+        self.directory, self.runs, self.say, self.stop = directory, runs, say, stop
         self.began, self.looked, self.said = time.monotonic(), 0.0, time.monotonic()
         self.standings = {run.name: standing(directory, run) for run in runs}
         self.work_before = self._work()
@@ -98,7 +119,7 @@ class Overview:
         gone = time.monotonic() - self.began
         text = f"{done} of {len(states)} done, {running} running, {failed} failed; {clock_time(gone)} gone"
         worked, whole = self._work() - self.work_before, len(self.runs) - self.work_before
-        return f"{text}, about {clock_time(gone * (whole - worked) / worked)} left" if worked > 0.01 else text
+        return f"{text}, at most {clock_time(gone * (whole - worked) / worked)} left" if worked > 0.01 else text
 
     def _work(self) -> float:
         """How much is done, in runs; one that has failed needs no more."""
@@ -116,9 +137,10 @@ class Overview:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False, show_header=False)
         running: list[Standing] = [s for s in self.standings.values() if s.state == "running"]
         for now in running[:20]:
-            table.add_row(now.name, f"step {now.step:,} of {now.steps:,}", f"{now.step / now.steps:.0%}")
+            table.add_row(now.name, f"step {now.step:,} of at most {now.steps:,}")
         more = [Text(f"and {len(running) - 20} more")] if len(running) > 20 else []
-        return Group(Text(self.line(), style="bold"), table, *more)
+        line = "stopping: every run finishes its step and saves" if self.stop() else self.line()
+        return Group(Text(line, style="bold"), table, *more)

@@ -46,7 +46,7 @@ def standing(directory: Path, planned: Planned) -> Standing:
     elif at_work(run):
         state = "running"
     elif given_up := failure(place):
-        state, cause = "failed", f"{given_up.state}: {given_up.cause}"
+        state, cause = "failed", f"{given_up.state}: {given_up.cause}".rstrip(": ")
     else:
         state = "stopped" if step else "waiting"
     return Standing(planned.name, planned.task, planned.variant, config.seed, state, step, config.steps, score, cause)
@@ -83,7 +83,7 @@ def summary(standings: Iterable[Standing]) -> list[dict[str, Any]]:
                 "task": task,
                 "variant": variant,
                 "runs": len(runs),
-                "done": len(scores),
+                "done": states.count("done"),
                 "running": states.count("running"),
                 "failed": states.count("failed"),
                 "perfect": sum(score == PERFECT for score in scores),

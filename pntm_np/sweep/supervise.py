@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.files import write_atomically
-from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.grid import Planned
 from pntm_np.training.run import Run
 
@@ -23,7 +22,7 @@ LOG, FAILURE = "log.txt", "failure.json"
 POLL = 0.2  # seconds
 SAVING = 20.0  # seconds to save after SIGTERM
 BUSY = "another process is at work on this run"
-DIVERGED, BAD_FILE, USAGE = 3, 4, 2  # exit codes of pntm train that trying again does not change
+USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 2, 3, 4, 5  # exit codes of pntm train that trying again does not change
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def _attempt(run: Run, command: list[str], care: Care, stop: Callable[[], bool])
         return Outcome("done")
     if code == USAGE and BUSY in said:
         return Outcome("busy")
-    if code in (USAGE, BAD_FILE):
+    if code in (USAGE, BAD_FILE, NOT_AVAILABLE):
         return Outcome("refused", said)
     if code == DIVERGED:
         return Outcome("diverged", said)
@@ -177,7 +176,7 @@ def failure(directory: Path) -> Outcome | None:
     try:
         content = json.loads((directory / FAILURE).read_bytes())
         return Outcome(str(content["state"]), str(content["cause"]), int(content["attempts"]))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{directory / FAILURE}: not readable") from None
+        return Outcome("failed", f"{directory / FAILURE} is not readable; --retry-failed tries again")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pntm_np import memory
 from pntm_np.checkpoint import load
 from pntm_np.evaluation.score import LengthScore, evaluate, evaluation_memory, require_memory, tokens_of
 from pntm_np.evaluation.thresholds import TAU, choose_thresholds
+from pntm_np.files import unusable
 from pntm_np.models import Options
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.scans.forms import require_fused
@@ -76,14 +76,9 @@ def check_run(run: Run, resume: bool) -> None:
 
 
 def check_directory(run: Run) -> None:
-    """Whether the run's files can be written, found out without writing any."""
-    directory = run.directory
-    while not directory.exists() and directory != directory.parent:
-        directory = directory.parent
-    if not directory.is_dir():
-        raise RunError(f"--out {run.directory}: {directory} is not a directory")
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise RunError(f"--out {run.directory}: {directory} cannot be written to")
+    """Refuse a place where the run's files cannot be written."""
+    if why := unusable(run.directory):
+        raise RunError(f"--out {run.directory}: {why}")
 
 
 def kept_config(run: Run, given: dict[str, Any]) -> Config:

@@ -77,7 +77,7 @@ def test_the_experiment_and_its_record(directory: Path):
     assert [r["mean"] for r in resumed[:3]] == [r["mean"] for r in rows[:3]]
     for damage in (b"", b"[1]", b'{"settings": {}}', b"\xff\xfe", b'{"settings": 3, "rows": [{}]}'):
         Path("runs/bench.json").write_bytes(damage)
-        assert "no bench that can be resumed" in invoke(*SMALL, "--resume", code=2).stderr
+        assert "no bench that can be resumed" in invoke(*SMALL, "--resume", code=4).stderr
 
 
 def test_forms_that_disagree_are_not_timed(monkeypatch, directory: Path):

@@ -15,7 +15,7 @@ from pntm_np.report import paper
 from pntm_np.report.tables import Table, length_in
 from pntm_np.sweep.collect import ROWS
 from tasks import TASKS
-from tests.pntm_np.report.made import fails_after, mean_to, write_all, write_run
+from tests.pntm_np.report.made import bench, fails_after, mean_to, write_all, write_run
 
 WRITTEN = {"best", "spread", "transformers", "runs", "checkpoints", "timings", "same-time"}
 DRAWN = {"sensitivity", "by-length", "speed-up", "memory"}
@@ -155,24 +155,57 @@ def test_collect(tmp_path):
     write_run(tmp_path / "other", "parity-check", "pntm", 1, fails_after(120), steps=7)
     refused = invoke("sweep", "collect", tmp_path / "other", "--out", tmp_path / "kept")
     assert refused.exit_code == 2 and "there is another run of that name" in refused.stderr
+    itself = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "all")
+    assert itself.exit_code == 2 and "these are the runs themselves" in itself.stderr
+    (failed / "metrics.jsonl").write_text("5\n")
+    assert invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "new").exit_code == 4
+    assert not (tmp_path / "new").exists()
     empty = tmp_path / "empty"
     empty.mkdir()
     assert invoke("sweep", "collect", empty, "--out", tmp_path / "x").exit_code == 2 and not (tmp_path / "x").exists()
 
 
 def test_bad_input(tmp_path):
-    def refused(code: int, said: str) -> bool:
-        done = invoke("report", tmp_path)
-        return done.exit_code == code and said in done.stderr and len(done.stderr.splitlines()) <= 3
+    def refused(code: int, said: str, *more: object) -> bool:
+        done = invoke("report", tmp_path, *more)
+        return done.exit_code == code and said in done.stderr and not (tmp_path / "report").exists()
 
-    assert refused(2, "there is no finished run and no bench in it") and not (tmp_path / "report").exists()
+    assert refused(2, "there is nothing to report in it")
     assert invoke("report", tmp_path / "none").exit_code == 2
     place = write_run(tmp_path, "parity-check", "pntm", 1, fails_after(120))
+    assert invoke("report", place / "result.json").exit_code == 2
+    assert refused(2, "is not a directory", "--out", place / "config.json")
     (place / "result.json").write_text("{")
-    assert refused(4, "result.json: not readable as JSON")
-    (place / "result.json").write_text('{"task": "x"}')
-    assert refused(4, "result.json: not the result of a run")
-    assert not (tmp_path / "report").exists()
+    assert refused(2, "left out: ") and refused(2, "result.json: not readable as JSON")
+
+
+JUNK = {
+    "a.json": "{",
+    "b.json": '{"machine": 1, "settings": 5, "rows": []}',
+    "c.json": '{"machine": {}, "settings": {}, "rows": [5]}',
+    "d.json": json.dumps(bench() | {"rows": [{"mean": 1.0}]}),
+    "e.json": '{"task": "x", "model": "pntm", "by_length": [], "tau": 0, "memory_size": 3}',
+    "f.json": '{"task": "x", "model": "pntm", "by_length": 5, "tau": 0, "memory_size": 3, "seed": 1, "exact_match": 1, "token_accuracy": 1}',
+    "webapp/config.json": '{"port": 80}',
+}
+
+
+def test_junk_beside_a_run_is_left_out_and_said(tmp_path):
+    write_run(tmp_path, "parity-check", "pntm", 1, fails_after(120))
+    broken = write_run(tmp_path, "parity-check", "pntm", 2, fails_after(120))
+    result = json.loads((broken / "result.json").read_text())
+    (broken / "result.json").write_text(json.dumps(result | {"gate_tau": "x"}))
+    for name, content in JUNK.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "settings.json").write_text('{"theme": "dark"}')  # none of our business
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "nowhere.json").symlink_to("gone")
+    done = invoke("report", tmp_path, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("left out: ") == len(JUNK) + 1
+    assert len(json.loads(done.stdout)["tables"]["runs"]["rows"]) == 1
 
 
 def test_the_papers_numbers():

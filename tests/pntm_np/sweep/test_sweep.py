@@ -95,6 +95,16 @@ def test_dry_run_writes_nothing(tmp_path):
     assert report["to_do"] == 2 and report["seconds"] > 0 and not out.exists()
 
 
+def test_shards_may_start_at_the_same_time(tmp_path):
+    out, grid = tmp_path / "out", grid_file(tmp_path, steps=1)
+    shards = [
+        started("--grid", grid, "--out", out, "--shard", f"{k}/4", log=tmp_path / f"log{k}") for k in (1, 2, 3, 4)
+    ]
+    assert [process.wait(120) for process in shards] == [0] * 4
+    found = json.loads(sweep("status", out, "--json").stdout)["runs"]
+    assert [run["state"] for run in found] == ["done"] * 24
+
+
 def test_shards_do_their_part(tmp_path):
     out, grid = tmp_path / "out", grid_file(tmp_path)
     assert sweep("--grid", grid, "--out", out, "--shard", "8/12").returncode == 0
@@ -145,7 +155,7 @@ def test_the_sweep_is_stopped_or_killed(number, tmp_path):
     assert process.wait(30) == (-9 if number == signal.SIGKILL else 128 + number)
     assert gone(out)
     if number != signal.SIGKILL:
-        assert "stopped and saved; go on with: pntm sweep --out" in (tmp_path / "log").read_text()
+        assert f"stopped and saved; go on with: pntm sweep --grid {grid}" in (tmp_path / "log").read_text()
     states = [run["state"] for run in json.loads(sweep("status", out, "--json").stdout)["runs"]]
     assert "running" not in states and states.count("done") < 4
     done = sweep("--out", out)
@@ -187,6 +197,13 @@ BAD = [
     (["--tasks", "parity", "--cluster", "nowhere"], 2, "expected the address of a scheduler"),
     (["--tasks", "parity", "--cluster", "tcp://127.0.0.1:9"], 5, "no scheduler answers there"),
     (["--grid", "no-such-file"], 2, "does not exist"),
+    (["--grid", "."], 2, "expected a TOML file"),
+    (["--tasks", "parity", "--option", "model=lstm"], 2, "named by --models"),
+    (["--tasks", "parity", "--option", "max-length=no"], 2, "max_length is 'no'"),
+    (["--tasks", "parity", "--out", "/dev/null"], 2, "--out /dev/null: /dev/null is not a directory"),
+    (["--tasks", "parity", "--option", "backend=cuda"], 5, "CuPy"),
+    (["--tasks", "parity", "--option", "batch-size=1000000"], 5, "needs about"),
+    (["--json", "status", "."], 2, "--json has no meaning before status"),
     (["status", "."], 2, "there is no sweep here"),
 ]
 

@@ -69,6 +69,24 @@ def test_a_second_run_in_the_same_place(reference, tmp_path):
     assert files(out) == reference
 
 
+def test_a_finished_run_without_its_state_is_left_alone(reference, tmp_path):
+    out = tmp_path / "run"
+    assert pntm_train(out, "--threads", "1").returncode == 0
+    (out / "state.safetensors").unlink()
+    kept = {path.name: path.read_bytes() for path in out.iterdir()}
+    again = pntm_train(out, "--resume", "--json")
+    assert again.returncode == 0 and json.loads(again.stdout) == json.loads(reference["result.json"])
+    other = pntm_train(out, "--resume", "--tau", "0.3")
+    assert other.returncode == 2 and "state.safetensors is not there" in other.stderr
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == kept
+
+
+def test_steps_do_not_change_while_a_run_cools_down(tmp_path):
+    assert pntm_train(tmp_path / "a", "--cool-down", "5", "--threads", "1").returncode == 0
+    more = pntm_train(tmp_path / "a", "--resume", "--steps", "40")
+    assert more.returncode == 2 and "is cooling down" in more.stderr
+
+
 def test_more_steps_for_a_finished_run(tmp_path):
     assert pntm_train(tmp_path / "a", "--threads", "1").returncode == 0
     assert pntm_train(tmp_path / "a", "--resume", "--steps", "40").returncode == 0
