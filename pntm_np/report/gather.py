@@ -211,7 +211,11 @@ def _is_step_bench(content: dict[str, Any]) -> bool:
 
 def budgets(material: Material, groups: Iterable[str]) -> str:
     """How these runs were trained and evaluated, in words."""
-    return " ".join(f"{NAMES[group]}: {_budget(material.of(group))}." for group in groups if material.of(group))
+    alike: dict[str, list[str]] = {}
+    for group in groups:
+        if runs := material.of(group):
+            alike.setdefault(_budget(runs), []).append(NAMES[group])
+    return " ".join(f"{'; '.join(names)}: {text}." for text, names in alike.items())
 
 
 def _budget(runs: list[Trained]) -> str:
