@@ -9,6 +9,7 @@ from typing import Any
 
 from autodiff import backend
 from pntm_np.models import PNTM, Architecture, Attention, LSTMModel, MinGRU, NTMModel, Stack
+from pntm_np.models.attention import FIRE_LENGTH
 from pntm_np.models.summary import cache_growth, state_size
 
 BYTES = 4  # float32
@@ -20,7 +21,7 @@ class NotEnoughMemory(RuntimeError):
     """What was asked for cannot fit; the message has the numbers and the flag to lower."""
 
 
-def training_need(architecture: Architecture, rows: int, steps: int, cells: int, form: str) -> int:
+def training_need(architecture: Architecture, rows: int, steps: int, cells: int, form: str, device: str = "cpu") -> int:
     """Bytes at the peak of one shard's forward and backward pass. Factors were fitted to peaks by tracemalloc."""
     d, per_step = architecture.width, 0.0
     if isinstance(architecture, Stack):
@@ -32,7 +33,9 @@ def training_need(architecture: Architecture, rows: int, steps: int, cells: int,
                 per_step += 14 * d + addresses * cells
             elif isinstance(mixer, Attention):
                 per_step += 15 * d if form == "fused" else 20 * d + 2.7 * mixer.heads * steps
-                per_step += {"fire": 70, "alibi": mixer.heads}.get(mixer.positions, 0) * steps / rows
+                by_pairs = device != "cpu" or steps > FIRE_LENGTH
+                bias = {"fire": 70 if by_pairs else mixer.heads, "alibi": mixer.heads}.get(mixer.positions, 0)
+                per_step += bias * steps / rows
     elif isinstance(architecture, NTMModel):
         H, n = architecture.heads, architecture.cell
         per_step = 29 * d + (2 * H + n) * cells if form == "fused" else 20 * d + 3.5 * H * n * cells

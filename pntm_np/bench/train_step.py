@@ -132,7 +132,8 @@ def need(config: Config, length: int, threads: int) -> int:
     cuts = shard_cuts(config.batch_size, config.backend)
     together = min(threads, len(cuts) - 1) if config.backend == "cpu" else 1
     rows = cuts[1] - cuts[0]
-    return together * memory.training_need(config.architecture(), rows, length, config.memory_size, config.form)
+    one = memory.training_need(config.architecture(), rows, length, config.memory_size, config.form, config.backend)
+    return together * one
 
 
 def run(

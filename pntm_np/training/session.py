@@ -40,7 +40,7 @@ def require_fit(config: Config, task: Task, threads: int) -> None:
     architecture = config.architecture()
     sizes = [b - a for a, b in itertools.pairwise(shard_cuts(config.batch_size, config.backend))]
     steps = tokens_of(task, config.max_length)
-    need = memory.training_need(architecture, max(sizes), steps, config.memory_size, config.form)
+    need = memory.training_need(architecture, max(sizes), steps, config.memory_size, config.form, config.backend)
     what = f"a training step with batches of {config.batch_size:,} and inputs of up to {config.max_length:,} symbols"
     lower = "--batch-size, --max-length, --memory-size or --size"
     parameters = PARAMETER_COPIES * memory.BYTES * architecture.parameter_count()
