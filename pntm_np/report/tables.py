@@ -160,7 +160,7 @@ def far(evaluations: list[Far]) -> Table:
         row += [found["exact_match"], found["token_accuracy"], f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}"]
         rows.append([*row, found["memory_size"], name])
     order = {task: k for k, task in enumerate(paper.TASKS)}
-    rows = sorted(rows, key=lambda row: (row[1], order.get(row[0], 99), len(row[2]), row[2]))
+    rows = sorted(rows, key=lambda row: (row[1], order.get(row[0], 99), int(row[2].split()[0])))
     columns = [
         "task",
         "machine",

@@ -1,0 +1,63 @@
+"""What is shipped in results/: machines that still answer, and a README that says what the report says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pntm_np.evaluation.score import evaluate, evaluation_memory
+from pntm_np.evaluation.trained import load_trained, task_of
+from pntm_np.models import Options
+from pntm_np.scans import default_form
+from pntm_np.training.run import Run
+from pntm_np.workers import Workers
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+MACHINES = sorted((RESULTS / "checkpoints").glob("*.safetensors"))
+SEED = 12_345  # not one that a machine was chosen or reported by
+
+
+def judged(machine: Path) -> dict:
+    """Its evaluation on lengths 41 to 120, which stands beside it."""
+    return json.loads(machine.with_name(f"{machine.stem}-41-120.json").read_text())
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda path: path.stem)
+def test_a_shipped_machine_answers_as_reported(machine):
+    found, trained = judged(machine), load_trained(machine)
+    assert [row["length"] for row in found["by_length"]] == list(range(41, 121)) and found["seed"] != 0
+    assert trained.max_length == 40 and found["task"] == trained.task
+    options = Options(default_form("cpu"), found["tau"], found["gate_tau"])
+    with Workers(1) as workers:
+        now = evaluate(
+            trained.model, task_of(trained, None), [5, 40, 80, 120], 4, SEED, evaluation_memory(120), options, workers
+        )
+    if found["exact_match"] == 1:
+        assert [score.exact_match for score in now.by_length] == [1.0] * 4
+
+
+def test_there_are_machines():
+    assert MACHINES and all(path.stat().st_size < 2_000_000 for path in MACHINES)
+
+
+def test_runs_are_whole():
+    places = [path.parent for path in (RESULTS / "runs").glob("*/config.json")]
+    for place in places:
+        result = Run(place).read_result()
+        scores = [row["exact_match"] for row in result["by_length"] if row["length"] > 40]
+        assert result["score"] == pytest.approx(np.mean(scores)) and len(scores) == 80
+    assert len(places) >= len(MACHINES)
+
+
+def test_the_readme_shows_what_was_found():
+    text = (RESULTS.parent / "README.md").read_text()
+    for machine in MACHINES:
+        task = json.loads(machine.with_name(f"{machine.stem}-1000.json").read_text())["task"]
+        found = [
+            json.loads(machine.with_name(f"{machine.stem}-{n}.json").read_text()) for n in ("41-120", "500", "1000")
+        ]
+        shown = [f"{np.floor(100 * f['exact_match']) / 100:.2f}" for f in found]  # 1.00 is perfect
+        assert f"| {task} | {' | '.join(shown)} |" in text
