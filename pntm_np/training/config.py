@@ -109,6 +109,8 @@ class Config:
         for name, measure in (("sharpen", "shift_entropy"), ("sharpen_gates", "gate_uncertainty")):
             has = not getattr(self, name) or measure in measured
             _require(has, name, getattr(self, name), f"0: {self.model} has nothing to sharpen")
+        cuts = self.tau == TAU or "shift_entropy" in measured or (self.tau == "auto" and measured)
+        _require(cuts, "tau", self.tau, f"{TAU}: {self.model} has no shifts to cut off")
 
     def architecture(self) -> Architecture:
         return build(self.model, len(self.symbols) + 2, **self.sizes)
