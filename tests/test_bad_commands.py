@@ -31,6 +31,7 @@ CASES: list[tuple[list[str], int, str]] = [
     *train("--seed", ("-1", "x", "", "1.5", "9223372036854775808", "1e3")),
     *train("--threads", BAD_COUNTS),
     *train("--lr", (*BAD_NUMBERS, "0", "11", "1e-400")),
+    *train("--clip", (*BAD_NUMBERS, "1001")),
     *train("--cool-down", (*BAD_NUMBERS, "1.5", "20001", "1000000001")),
     *train("--sharpen", (*BAD_NUMBERS, "1001")),
     *train("--sharpen-gates", (*BAD_NUMBERS, "1001")),

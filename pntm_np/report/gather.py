@@ -224,6 +224,7 @@ def _budget(runs: list[Trained]) -> str:
         c = run.config
         text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
         text += f", the last {c.cool_down:,} with a falling learning rate" if c.cool_down else ""
+        text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
         text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" else ""
         if c.stop_when_solved:

@@ -41,6 +41,7 @@ class Config:
     batch_size: int = 128
     lr: float = 5e-4
     cool_down: int = 0  # the last steps, over which the learning rate falls to 0
+    clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
     max_length: int = 40
     memory_size: int = 96
     seed: int = 0
@@ -80,7 +81,7 @@ class Config:
         _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
         cool = self.cool_down
         _require(type(cool) is int and 0 <= cool <= self.steps, "cool_down", cool, "an integer from 0 to the steps")
-        for name in ("sharpen", "sharpen_gates"):
+        for name in ("clip", "sharpen", "sharpen_gates"):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= 1000, name, value, "a number from 0 to 1000")
         usable = self.tau == "auto" or (_is_number(self.tau) and 0 <= self.tau <= 1)
@@ -128,7 +129,7 @@ class Config:
         if not isinstance(content, dict):
             raise ValueError("it is not a configuration")
         known = {f.name for f in fields(cls)}
-        content = {"tau": TAU, "cool_down": 0} | content  # the first runs had no choice
+        content = {"tau": TAU, "cool_down": 0, "clip": 0.0} | content  # the first runs had no choice
         if missing := known - content.keys():
             raise ValueError(f"it lacks {sorted(missing)[0]!r}")
         if unknown := content.keys() - known:

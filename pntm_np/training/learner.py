@@ -92,7 +92,8 @@ class Learner:
         norm = xp.where(finite, xp.max(xp.absolute(gradient)), xp.nan)
         lr, apply = self.config.learning_rate(number), finite.astype(self.flat.dtype)
         with np.errstate(all="ignore"):  # what is not finite is not applied
-            adam(self.flat, gradient, self.moments, number, lr, apply)
+            clipped = gradient * xp.minimum(self.config.clip / norm, 1) if self.config.clip else gradient
+            adam(self.flat, clipped, self.moments, number, lr, apply)
         self.gradient = gradient
         return Report(*(float(x) for x in ad.to_host(xp.stack([loss, norm.astype(loss.dtype), value]))))
 

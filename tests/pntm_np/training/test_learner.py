@@ -134,6 +134,22 @@ def test_the_learning_rate_falls_at_the_end():
     assert np.abs(moves[1] - 0.25 * moves[0]).max() <= 2.0**-22 and np.abs(moves[0]).max() > 1e-4
 
 
+def test_a_large_gradient_is_scaled_down():
+    """Adam's first moment is a tenth of the gradient it was given: of the gradient itself, or of what is left of it."""
+    means = []
+    with Workers(1) as workers:
+        for limit in (0.0, 1e-3, 1e3):
+            cfg = config(clip=limit)
+            one = learner(cfg, workers)
+            report = one.step(samples(cfg, 1), 1)
+            means.append(one.moments.m.copy())
+    assert report.gradient_norm > 1e-3  # what is reported is the gradient as it came
+    assert np.array_equal(means[0], means[2])
+    assert np.abs(means[1]).max() == pytest.approx(1e-4, rel=1e-6)
+    # the same direction: one more rounding each of the scale, the product and the mean
+    np.testing.assert_allclose(means[1], means[0] * (1e-3 / report.gradient_norm), rtol=4e-7, atol=1e-12)
+
+
 def test_a_gradient_that_is_not_finite_changes_nothing_and_is_named():
     cfg = config(lr=1.0)
     with Workers(1) as workers:
