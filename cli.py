@@ -52,6 +52,7 @@ from pntm_np.scans import FORMS, FormUnavailable
 from pntm_np.signals import Signals, Stopped
 from pntm_np.sweep.cluster import ClusterError
 from pntm_np.sweep.grid import GridError
+from pntm_np.trace.errors import TraceError
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
 from pntm_np.workers import Workers, cores
 from tasks import TASKS, TaskError
@@ -62,6 +63,7 @@ if _at_start:
 FAILED, USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 1, 2, 3, 4, 5
 signals = Signals()
 BENCHED = ("ntm", "pntm")
+TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -89,7 +91,7 @@ class Commands(click.Group):
             fail(USAGE, f"{shown(error.name, error.value):.80}: {error.problem}")
         except TaskError as error:
             fail(USAGE, str(error))
-        except (RunError, BenchError, GridError, ReportError, TaskNeeded) as error:
+        except (RunError, BenchError, GridError, ReportError, TaskNeeded, TraceError) as error:
             fail(USAGE, str(error))
         except Diverged as error:
             fail(DIVERGED, f"training diverged: {error}; the update was not made, and what was saved before is good")
@@ -477,6 +479,72 @@ def solve(
         return
     for item in answers:
         click.echo(f"{item.text} -> {item.answer}{'' if item.ended else ' ..'}{item.verdict}")
+
+
+@main.command(short_help="See a trained machine think: pictures, a page, words.")
+@click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
+@click.argument("text")
+@click.option(
+    "-o",
+    "--out",
+    "outs",
+    type=Picture(TRACES),
+    multiple=True,
+    help="Where to: .png, .svg or .pdf for a picture, .html for a page, .json for all numbers. May be repeated.",
+)
+@click.option("--explain", "in_words", is_flag=True, help="Say what happened, in a few sentences on stdout.")
+@click.option("--compare", type=Place(exists=True), help="Another machine, beside the first on an .html page.")
+@click.option("--compare-tau", type=Threshold(1), help="The shifts' threshold of the one beside it. [default: --tau]")
+@click.option("--compare-gate-tau", type=Threshold(0.5), help="And its gates'. [default: as --gate-tau]")
+@task_option
+@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
+@tau_choice
+@backend_option
+def trace(
+    checkpoint: Path,
+    text: str,
+    outs: tuple[Path, ...],
+    in_words: bool,
+    compare: Path | None,
+    compare_tau: float | str | None,
+    compare_gate_tau: float | str | None,
+    task: Any,
+    memory_size: int | None,
+    tau: float | str,
+    gate_tau: float | str | None,
+    backend: str,
+) -> None:
+    """Run the machine on TEXT step by step, and show what it does.
+
+    The page plays the steps: heads on a tape of memory cells, the answer as it is written. Two
+    machines, or two thresholds of one, stand side by side with --compare or --compare-tau.
+    """
+    from pntm_np.trace import session
+
+    beside = compare is not None or compare_tau is not None or compare_gate_tau is not None
+    if not outs and not in_words:
+        raise click.UsageError("there is nothing to make; expected -o FILE (page.html, ..) or --explain")
+    if beside and not in_words and not any(out.suffix.lower() == ".html" for out in outs):
+        raise click.UsageError("--compare and --compare-tau need -o FILE.html or --explain: other files show one trace")
+    asked = [session.Asked(checkpoint, tau, gate_tau)]
+    if beside:
+        other = session.Asked(
+            compare or checkpoint,
+            tau if compare_tau is None else compare_tau,
+            gate_tau if compare_gate_tau is None else compare_gate_tau,
+        )
+        asked.append(other)
+
+    def stop() -> bool:
+        return bool(signals.received)
+
+    with signals:
+        traced = session.trace(asked, text, task, memory_size, backend, say, stop)
+        for out in outs:
+            session.write(traced, [each.place for each in asked], out)
+            say(f"written: {out}")
+        if in_words:
+            click.echo("\n".join(session.told(traced, stop)))
 
 
 @main.command(short_help="The tasks, and samples of them.")

@@ -141,16 +141,21 @@ class Place(click.Path):
 
 
 class Picture(Value):
+    """A file to be written, with one of these endings; those of pictures if none are given."""
+
     name = "FILE"
+
+    def __init__(self, endings: tuple[str, ...] | None = None) -> None:
+        self.endings = endings
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Path:
         from pntm_np.picture import FORMATS
 
-        path = Path(value)
+        endings, path = self.endings or FORMATS, Path(value)
         if "\0" in value or value.endswith("/") or path.is_dir():
             self.fail(f"{value!r:.60} is not the name of a file", param, ctx)
-        if path.suffix.lower() not in FORMATS:
-            self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(FORMATS)}", param, ctx)
+        if path.suffix.lower() not in endings:
+            self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(endings)}", param, ctx)
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or len(path.name.encode()) > 200:
             self.fail(f"{value!r:.60}: a file of that name cannot be written in {path.parent}", param, ctx)
         return path

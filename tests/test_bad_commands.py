@@ -80,6 +80,20 @@ CASES: list[tuple[list[str], int, str]] = [
     *[(["solve", "good", text], 2, "parity-check") for text in ("", "x", "ab|", "$", "a b", "AB", "01", "ab\n", "é", "\x1b[2J")],
     (["solve", "good", "ab", "x"], 2, "'x' at place 1"),
     (["solve", "good"], 2, "no text"),
+    *[(["trace", "heads", text, "-o", "t.html"], 2, "parity-check") for text in ("", "x", "ab|", "$", "AB", "é")],
+    *[(["trace", "heads", "ab", "-o", v], 2, "--out") for v in ("", "t", "t.gif", "t.html/", "no/such/dir.html", ".html", "t.jsonl")],
+    *[(["trace", "heads", "ab", "-o", "t.html", f, v], 2, f) for f, v in itertools.product(("--tau", "--gate-tau", "--compare-tau", "--compare-gate-tau"), BAD_NUMBERS)],
+    *[(["trace", "heads", "ab", "-o", "t.html", "--memory-size", v], 2, "--memory-size") for v in BAD_COUNTS],
+    (["trace", "heads", "abababab", "-o", "t.html", "--memory-size", "7"], 2, "--memory-size 256 has room"),
+    (["trace", "heads", "ab"], 2, "-o FILE"),
+    (["trace", "heads"], 2, "TEXT"),
+    (["trace", "heads", "ab", "-o", "t.png", "--compare-tau", "0.1"], 2, "-o FILE.html"),
+    (["trace", "heads", "ab", "-o", "t.html", "--compare", "nowhere"], 2, "--compare"),
+    (["trace", "heads", "ab", "-o", "t.html", "--compare", "reverse"], 2, "not on one task"),
+    (["trace", "heads", "ab", "-o", "t.html", "--memory-size", "10000000"], 5, "--memory-size"),
+    *[(["trace", p, "ab", "-o", "t.html"], 4, "") for p in ("file", "text", "cut", "untrained", "other-version", ".")],
+    (["trace", "mine", "ab", "-o", "t.html", "--tau", "auto"], 2, "--task path/to/file.py:Name"),
+    (["trace", "heads", "ab", "-o", "t.html", "--backend", "cuda"], 5, "--backend cuda"),
     *[(["tasks", task], 2, "TASK") for task in BAD_TASKS if task != "--"],
     *[(["tasks", "parity", f, v], 2, f) for f, v in itertools.product(("--length", "--count"), BAD_COUNTS)],
     (["tasks", "parity", "--seed", "-1"], 2, "--seed"),
@@ -108,6 +122,9 @@ def directory(tmp_path_factory) -> Path:
     model = pn.Model.new("pntm", 6, np.random.default_rng(0), width=4, heads=2, cell=4)
     model.training = TRAINING
     pn.save(place / "heads", model)
+    model = pn.Model.new("pntm", 4, np.random.default_rng(0), width=4, heads=2, cell=4)
+    model.training = TRAINING | {"task": "reverse-string", "symbols": "ab"}
+    pn.save(place / "reverse", model)
     (place / "file").write_bytes(b"")
     (place / "text").write_text("hello")
     (place / "old").mkdir()
@@ -178,8 +195,9 @@ OPTIONS = {
     "eval": ("--samples", "--memory-size", "--threads", "--tau", "--gate-tau", "--seed", "--lengths", "--backend", "--task"),
     "solve": ("--memory-size", "--tau", "--gate-tau", "--backend", "--task"),
     "tasks": ("--length", "--count", "--seed"),
+    "trace": ("--memory-size", "--tau", "--gate-tau", "--backend", "--task", "--out", "--compare", "--compare-tau"),
 }  # fmt: skip
-FIRST = {"train": "parity", "eval": "good", "solve": "good", "tasks": "parity"}
+FIRST = {"train": "parity", "eval": "good", "solve": "good", "tasks": "parity", "trace": "heads"}
 
 
 def test_five_thousand_generated_commands(directory: Path, monkeypatch):

@@ -45,6 +45,7 @@ def answer(
     options: Options,
     end_token: bool,
     stop: Callable[[], bool] = lambda: False,
+    watch: Callable[[Any, Any, Any, Any], None] = lambda token, before, after, logits: None,
 ) -> list[Answer]:
     """What the machine answers to each text; an answer is cut one token after the length of the right one."""
     found = []
@@ -56,7 +57,7 @@ def answer(
         limit = 4 * len(text) + 16 if expected is None else len(expected) + end_token
         prompt = np.append(task.encode(text), task.separator)
         end = task.end if end_token else None
-        tokens = decode(model, [prompt], np.array([limit]), end, memory_size, options, stop)[0]
+        tokens = decode(model, [prompt], np.array([limit]), end, memory_size, options, stop, watch)[0]
         tokens = tokens[tokens != NOTHING]
         ended = not end_token or bool(len(tokens) and tokens[-1] == task.end)
         given = task.decode(tokens[:-1] if end_token and ended else tokens)

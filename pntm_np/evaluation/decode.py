@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +23,13 @@ def decode(
     memory_size: int,
     options: Options,
     stop: Callable[[], bool] = lambda: False,
+    watch: Callable[[Any, Any, Any, Any], None] = lambda token, before, after, logits: None,
 ) -> np.ndarray:
     """What the machine answers to each prompt (the input and the separator), with -1 after each answer's end.
 
     Prompts may differ in length: each row goes over from reading to writing at its own time. A row ends with the token
-    ``end``, which stands in its answer, or when it has ``limits`` tokens.
+    ``end``, which stands in its answer, or when it has ``limits`` tokens. ``watch`` sees every step: the token read, the
+    states before and after it, and the logits; some steps after the end of all rows may be among them.
     """
     xp = array_module(model.params["embed.weight"])
     rows, reading = len(prompts), np.array([len(p) for p in prompts])
@@ -42,8 +45,9 @@ def decode(
             raise Stopped
         if 0 < time < inputs.shape[1]:
             token = xp.where(time < lengths, feed[:, time], token)
-        state, logits = model.step(state, token, options)
-        token = xp.argmax(logits, axis=-1)
+        after, logits = model.step(state, token, options)
+        watch(token, state, after, logits)
+        state, token = after, xp.argmax(logits, axis=-1)
         if time >= reading.min() - 1:
             writes = (time >= lengths - 1) & ~ended
             written.append(xp.where(writes, token, -1))

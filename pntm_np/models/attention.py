@@ -70,15 +70,20 @@ class Attention:
 
     def attend(self, q: Any, keys: Any, values: Any, bias: Any, options: Options) -> Any:
         """softmax(q k / sqrt(size) + bias) v, where each position sees itself and those before it."""
+        options.measure("attention", lambda: self.weights(q, keys, bias))
         if options.form == "fused":
             check_form("attention", "fused", q, keys)
             from pntm_np.models.attention_fused import attention_fused
 
             return attention_fused(q, keys, values, bias)
+        return self.weights(q, keys, bias) @ values
+
+    def weights(self, q: Any, keys: Any, bias: Any) -> Any:
+        """How much each position looks at those before it, (B, H, T, past + T)."""
         scores = (q @ ad.swapaxes(keys, first=2, second=3)) * (1 / math.sqrt(q.shape[-1])) + bias
         xp, (length, seen) = ad.array_module(ad.stop_gradient(scores)), scores.shape[2:]
         causal = xp.arange(seen) <= xp.arange(seen - length, seen)[:, None]
-        return ad.softmax(ad.where(xp.broadcast_to(causal, scores.shape), scores, -math.inf)) @ values
+        return ad.softmax(ad.where(xp.broadcast_to(causal, scores.shape), scores, -math.inf))
 
     def step(self, w: Weights, x: Any, state: Cache, options: Options) -> tuple[Any, Cache]:
         y, state = self.sequence(w, x[:, None], state, options)

@@ -32,6 +32,18 @@ class NTMState(NamedTuple):
     read: Array  # (B, H n): r_{t-1}
 
 
+class Controls(NamedTuple):
+    """Of all heads, those that read first."""
+
+    key: Array  # (B, 2 H, n)
+    beta: Array  # (B, 2 H, 1): how much content counts
+    gate: Array  # (B, 2 H, 1): content against the address before
+    shift: Array  # (B, 2 H, 3)
+    gamma: Array  # (B, 2 H, 1): sharpening
+    add: Array  # (B, H, n)
+    erase: Array  # (B, H, n)
+
+
 def floored_norm(xp: Any, x: Any) -> tuple[Any, Any]:
     """max(|x|, floor) along the last axis, and the slope of |x| there: x / |x|, or 0 on the floor."""
     length = xp.sqrt(xp.sum(x * x, axis=-1))
@@ -134,12 +146,13 @@ class NTM:
         names += ["write.{}_u", "write.{}_d"]
         return recurrent, *(ad.concatenate(*(w[n.format(kind)] for n in names), axis=0) for kind in "Wb")
 
-    def _advance(self, prepared: tuple, gates: Any, state: NTMState) -> NTMState:
-        """One step, given W_x x_t + b."""
-        recurrent, W_heads, b_heads = prepared
+    def controls(self, w: Weights, width: int, h: Any) -> Controls:
+        """What the controller's state h_t tells the heads; ``width`` is that of the input."""
+        _, W_heads, b_heads = self._prepared(w, width)
+        return self._controls(W_heads, b_heads, h)
+
+    def _controls(self, W_heads: Any, b_heads: Any, h: Any) -> Controls:
         H, n = self.heads, self.cell
-        seen = ad.concatenate(state.read, state.h, axis=1)
-        h, c = lstm_cell(gates + linear(seen, recurrent), state.c)
         controls, place = linear(h, W_heads) + b_heads, 0
 
         def take(rows: int, size: int) -> Any:
@@ -150,7 +163,15 @@ class NTM:
 
         key, beta, gate = ad.tanh(take(2 * H, n)), ad.softplus(take(2 * H, 1)), ad.sigmoid(take(2 * H, 1))
         s, gamma = ad.softmax(take(2 * H, 3)), ad.softplus(take(2 * H, 1)) + 1.0
-        add, erase = ad.tanh(take(H, n)), ad.sigmoid(take(H, n))
+        return Controls(key, beta, gate, s, gamma, ad.tanh(take(H, n)), ad.sigmoid(take(H, n)))
+
+    def _advance(self, prepared: tuple, gates: Any, state: NTMState) -> NTMState:
+        """One step, given W_x x_t + b."""
+        recurrent, W_heads, b_heads = prepared
+        H, n = self.heads, self.cell
+        seen = ad.concatenate(state.read, state.h, axis=1)
+        h, c = lstm_cell(gates + linear(seen, recurrent), state.c)
+        key, beta, gate, s, gamma, add, erase = self._controls(W_heads, b_heads, h)
         before = ad.concatenate(state.read_address, state.write_address, axis=1)
         addresses = address(key, beta, gate, s, gamma, before, state.memory)
         a_r, a_w = addresses[:, :H], addresses[:, H:]

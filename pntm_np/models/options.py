@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pntm_np.scans import FORMS
@@ -14,7 +14,7 @@ class Options:
     form: str = "chunked"  # of the scans
     tau: float = 0.0  # shifts below it become 0: the paper's stable inference
     gate_tau: float = 0.0  # minGRU's gates within it of 0 or 1 become so
-    measures: dict[str, list] | None = None  # filled, if given, with what a loss may want: shift_entropy, ..
+    measures: dict[str, list] = field(default_factory=dict)  # what is asked for by its name is added to its list
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -25,8 +25,8 @@ class Options:
             raise ValueError(f"gate_tau is {self.gate_tau}; expected a number from 0 to 0.5")
 
     def measure(self, name: str, compute: Callable[[], Any]) -> None:
-        if self.measures is not None:
-            self.measures.setdefault(name, []).append(compute())
+        if name in self.measures:
+            self.measures[name].append(compute())
 
 
 DEFAULT = Options()

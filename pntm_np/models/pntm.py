@@ -66,14 +66,18 @@ class PNTM:
 
     def step(self, w: Weights, x: Any, state: HeadState, options: Options) -> tuple[Any, HeadState]:
         s, v = self.controls(w, x, options)
+        options.measure("shifts", lambda: s)
+        options.measure("values", lambda: v)
         if options.form == "fused" and not any(isinstance(x, ad.Tensor) for x in (s, v, *state)):
             check_form("P-NTM", "fused", s)
             from pntm_np.scans.heads_fused import heads_step
 
-            reads, *state = heads_step(s, v, *state)
-            return self.output(w, reads), HeadState(*state)
-        M = memory.write(state.memory, state.write_address, v)
-        reads = memory.read(state.read_address, M)
-        q = conv_shift.step(state.read_address, s[:, : self.heads])
-        w_next = conv_shift.step(state.write_address, s[:, self.heads :])
-        return self.output(w, reads), HeadState(q, w_next, M)
+            reads, *after = heads_step(s, v, *state)
+        else:
+            M = memory.write(state.memory, state.write_address, v)
+            reads = memory.read(state.read_address, M)
+            q = conv_shift.step(state.read_address, s[:, : self.heads])
+            w_next = conv_shift.step(state.write_address, s[:, self.heads :])
+            after = q, w_next, M
+        options.measure("reads", lambda: reads)
+        return self.output(w, reads), HeadState(*after)

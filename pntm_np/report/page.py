@@ -1,4 +1,4 @@
-"""One page with everything in it: no network, no script, from 400 pixels wide up, light and dark."""
+"""One page with everything in it, and no script."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import base64
 from html import escape
 from typing import Any
 
+from pntm_np.offline import offline_page
 from pntm_np.report.figures import Figure
 from pntm_np.report.tables import Table
 
+TITLE = "Parallelizable Neural Turing Machines: results"
 STYLE = """
-:root { color-scheme: light dark; --text: #1b1f24; --soft: #57606a; --line: #d0d7de; --back: #fff; --band: #f6f8fa }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e6edf3; --soft: #9198a1; --line: #3d444d; --back: #0d1117; --band: #151b23 }
-}
-* { box-sizing: border-box }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: var(--back); margin: 0 }
-main { max-width: 62rem; margin: 0 auto; padding: 1rem clamp(.8rem, 3vw, 2rem) 4rem }
+main { max-width: 62rem }
 h1 { font-size: 1.7rem; line-height: 1.2 }
 h2 { font-size: 1.2rem; margin: 2.6rem 0 .6rem }
 nav { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: 1rem 0 }
@@ -45,14 +41,12 @@ def page(tables: list[Table], figures: dict[str, tuple[Figure, bytes]], notes: l
     links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in shown)
     sections = "".join(f'<section id="{name}"><h2>{escape(title)}</h2>{body}</section>' for name, title, body in shown)
     said = "".join(f'<p class="caption">{escape(note)}</p>' for note in notes)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="icon" href="data:,"><title>Parallelizable Neural Turing Machines: results</title>'
-        f"<style>{STYLE}</style></head>\n<body><main><h1>Parallelizable Neural Turing Machines: results</h1>"
-        "<p>The paper's tables and figures from our own runs, with the paper's numbers beside them. Every table and "
-        "figure has a CSV file beside this page.</p>"
-        f'<nav aria-label="Contents">{links}</nav>{said}{sections}</main></body></html>\n'
+    return offline_page(
+        TITLE,
+        STYLE,
+        f"<h1>{TITLE}</h1><p>The paper's tables and figures from our own runs, with the paper's numbers beside them. "
+        "Every table and figure has a CSV file beside this page.</p>"
+        f'<nav aria-label="Contents">{links}</nav>{said}{sections}',
     )
 
 

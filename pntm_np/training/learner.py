@@ -47,14 +47,13 @@ def objective(
     Measures are means over all positions, those after the end of a short answer included.
     """
     weights = {"shift_entropy": config.sharpen, "gate_uncertainty": config.sharpen_gates}
-    measures: dict[str, list] = {}
-    options = Options(form=config.form, measures=measures if any(weights.values()) else None)
+    measures: dict[str, list] = {name: [] for name, weight in weights.items() if weight}
+    options = Options(form=config.form, measures=measures)
     logits = architecture.forward(params, batch.tokens, config.memory_size, options)
     loss = value = ad.softmax_cross_entropy(logits, batch.targets, batch.mask, total=total)
-    for name, weight in weights.items():
-        if weight:
-            for measure in measures[name]:
-                value = value + measure * (weight * share / len(measures[name]))
+    for name, found in measures.items():
+        for measure in found:
+            value = value + measure * (weights[name] * share / len(found))
     return value, loss
 
 

@@ -127,7 +127,7 @@ def test_a_residual_stack_of_mingru(gate_tau: float):
 def test_measures():
     layer, d = PNTM(2, 4), 3
     w, x = weights(layer.shapes(d)), rng.standard_normal((2, 5, d))
-    found: dict = {}
+    found: dict = {"shift_entropy": [], "gate_uncertainty": []}
     layer.sequence(w, x, layer.start(np, 2, d, 6, np.float64), Options(measures=found))
     heads = [W[h] for W in (w["W_r"], w["W_w"]) for h in range(2)]
     s = np.array([softmax(W @ x[b, t]) for b in range(2) for t in range(5) for W in heads])

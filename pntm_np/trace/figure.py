@@ -1,0 +1,160 @@
+"""A trace as one still picture, the paper's: write heads above, read heads below, time from left to right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pntm_np.picture import pyplot, write_figure
+from pntm_np.trace.record import READ, WRITE, Head, Trace
+from pntm_np.trace.words import settings
+
+TWO_COLUMNS = 48  # steps up to which two heads stand side by side
+SEEN = 0.02  # an address below it is no reason to show a cell
+ROOM = 8  # cells that are shown at least
+MOST_LABELS = 100  # tokens that fit along a wide axis
+
+
+def draw(trace: Trace, *paths: Path) -> None:
+    if trace.memory is not None:
+        figure = _heads(trace)
+    elif trace.heads:
+        figure = _attention(trace)
+    else:
+        figure = _states(trace)
+    right = {True: ": right", False: ": wrong", None: ""}[trace.answer.right]
+    figure.suptitle(
+        f"{settings(trace)}\n{_short(trace.answer.text)} → {_short(trace.answer.answer)}{right}", fontsize=10
+    )
+    write_figure(figure, *paths)
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _heads(trace: Trace) -> Any:
+    columns = 2 if len(trace) <= TWO_COLUMNS else 1
+    blocks = [trace.of(WRITE), trace.of(READ)]
+    rows = [heads[k : k + columns] for heads in blocks for k in range(0, len(heads), columns)]
+    width = min(4 + 0.15 * len(trace) * columns, 24)
+    figure = pyplot().figure(figsize=(max(width, 8), 1 + 1.9 * len(rows)), layout="constrained")
+    grid = figure.add_gridspec(2 * len(rows), columns, height_ratios=[4, 1] * len(rows), hspace=0.03)
+    image = None
+    for r, row in enumerate(rows):
+        for c, head in enumerate(row):
+            above = figure.add_subplot(grid[2 * r, c])
+            below = figure.add_subplot(grid[2 * r + 1, c], sharex=above)
+            image = _address(above, trace, head)
+            _vectors(below, trace, head)
+            above.tick_params(labelbottom=False)
+            _tokens(below, trace, len(trace) * columns)
+    bar = figure.colorbar(image, ax=figure.axes, fraction=0.02, pad=0.01, aspect=40)
+    bar.set_label("address", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    return figure
+
+
+def window(head: Head) -> tuple[int, int]:
+    """The cells that a head comes to, counted from the first: a head that went left of it is below 0."""
+    m = head.addresses.shape[1]
+    place = (np.arange(m) + m // 2) % m - m // 2
+    seen = place[head.addresses.max(axis=0) >= SEEN]
+    first, last = (int(seen.min()), int(seen.max())) if len(seen) else (0, 0)
+    more = max(0, min(ROOM, m) - (last - first + 1))
+    return first - more // 2, last + more - more // 2
+
+
+def unrolled(head: Head, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """Addresses of these cells (T, cells), and the head's path among them."""
+    m = head.addresses.shape[1]
+    cells = np.arange(first, last + 1)
+    return head.addresses[:, cells % m], (head.path - first) % m + first
+
+
+def _address(axes: Any, trace: Trace, head: Head) -> Any:
+    first, last = window(head)
+    shown, path = unrolled(head, first, last)
+    steps = np.arange(len(trace))
+    extent = (-0.5, len(trace) - 0.5, first - 0.5, last + 0.5)
+    image = axes.imshow(
+        shown.T, origin="lower", aspect="auto", cmap="Blues", vmin=0, vmax=1, extent=extent, interpolation="nearest"
+    )
+    broken = np.where(np.abs(np.diff(path, prepend=path[0])) > 1, np.nan, path.astype(float))  # no line across a jump
+    axes.plot(steps, broken, color="#D55E00", lw=0.9, alpha=0.9)
+    _separator(axes, trace)
+    axes.set_ylabel(f"{head.name}\ncell", fontsize=8)
+    axes.yaxis.get_major_locator().set_params(integer=True, nbins=5)
+    axes.tick_params(labelsize=7)
+    axes.spines[:].set_color("0.6")
+    return image
+
+
+def _vectors(axes: Any, trace: Trace, head: Head) -> None:
+    values = head.vectors.T
+    largest = np.abs(values).max() or 1.0
+    extent = (-0.5, len(trace) - 0.5, 0, len(values))
+    axes.imshow(values / largest, aspect="auto", cmap="RdBu", vmin=-1, vmax=1, extent=extent, interpolation="nearest")
+    _separator(axes, trace)
+    axes.set_ylabel("reads" if head.kind == READ else "writes", fontsize=7)
+    axes.set_yticks([])
+
+
+def _separator(axes: Any, trace: Trace) -> None:
+    """A line on either side of the separator: the input is before it, the answer behind it."""
+    for edge in (-0.5, 0.5):
+        axes.axvline(trace.separator + edge, color="0.25", lw=0.8, ls=":")
+
+
+def _tokens(axes: Any, trace: Trace, across: int) -> None:
+    every = max(1, -(-across // (2 * MOST_LABELS)))
+    shown = [t for t in range(len(trace)) if t % every == 0 or t == trace.separator]
+    axes.set_xticks(shown, [trace.symbol(trace.tokens[t]) for t in shown], fontsize=7, family="monospace")
+    wrong = trace.first_error
+    for t, label in zip(shown, axes.get_xticklabels(), strict=True):
+        if t == trace.separator:
+            label.set_fontweight("bold")
+        if wrong is not None and t == wrong + 1:  # the wrong token is read at the next step
+            label.set_color("#D55E00")
+            label.set_fontweight("bold")
+    axes.tick_params(axis="x", length=2, pad=1)
+
+
+def _attention(trace: Trace) -> Any:
+    layers = sorted({head.name.split(",")[0] for head in trace.heads})
+    columns = len(trace.heads) // len(layers)
+    figure, grid = pyplot().subplots(
+        len(layers), columns, figsize=(1.9 * columns + 1, 1.9 * len(layers) + 1), layout="constrained", squeeze=False,
+        sharex=True, sharey=True,
+    )  # fmt: skip
+    image = None
+    for axes, head in zip(grid.flat, trace.heads, strict=True):
+        image = axes.imshow(head.addresses, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(head.name, fontsize=7, pad=2)
+        axes.axvline(trace.separator, color="0.25", lw=0.6, ls=":")
+        axes.axhline(trace.separator, color="0.25", lw=0.6, ls=":")
+        axes.tick_params(labelsize=6)
+    figure.supxlabel("position looked at", fontsize=9)
+    figure.supylabel("step", fontsize=9)
+    figure.colorbar(image, ax=grid, fraction=0.02, pad=0.01).set_label("attention", fontsize=9)
+    return figure
+
+
+def _states(trace: Trace) -> Any:
+    figure, grid = pyplot().subplots(
+        len(trace.states), 1, figsize=(max(8, min(4 + 0.15 * len(trace), 24)), 1 + 1.6 * len(trace.states)),
+        layout="constrained", squeeze=False, sharex=True,
+    )  # fmt: skip
+    for axes, (name, values) in zip(grid[:, 0], trace.states.items(), strict=True):
+        largest = np.abs(values).max() or 1.0
+        extent = (-0.5, len(trace) - 0.5, 0, values.shape[1])
+        axes.imshow(
+            values.T / largest, aspect="auto", cmap="RdBu", vmin=-1, vmax=1, extent=extent, interpolation="nearest"
+        )
+        axes.set_ylabel(name, fontsize=8)
+        axes.set_yticks([])
+        _separator(axes, trace)
+    _tokens(grid[-1, 0], trace, len(trace))
+    return figure
