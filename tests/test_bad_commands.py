@@ -35,6 +35,7 @@ CASES: list[tuple[list[str], int, str]] = [
     *train("--cool-down", (*BAD_NUMBERS, "1.5", "20001", "1000000001")),
     *train("--sharpen", (*BAD_NUMBERS, "1001")),
     *train("--sharpen-gates", (*BAD_NUMBERS, "1001")),
+    *train("--sharpen-rise", (*BAD_NUMBERS, "1.5", "1000000001")),
     *train("--lengths", BAD_RANGES),
     *train("--model", BAD_MODELS),
     *train("--form", ("", "fast", "x", "parallel", "seq uential")),

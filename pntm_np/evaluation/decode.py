@@ -28,8 +28,8 @@ def decode(
     """What the machine answers to each prompt (the input and the separator), with -1 after each answer's end.
 
     Prompts may differ in length: each row goes over from reading to writing at its own time. A row ends with the token
-    ``end``, which stands in its answer, or when it has ``limits`` tokens. ``watch`` sees every step: the token read, the
-    states before and after it, and the logits; some steps after the end of all rows may be among them.
+    ``end``, which stands in its answer, or when it has ``limits`` tokens. ``watch`` sees every step: the token read,
+    the states before and after it, and the logits; some steps after the end of all rows may be among them.
     """
     xp = array_module(model.params["embed.weight"])
     rows, reading = len(prompts), np.array([len(p) for p in prompts])

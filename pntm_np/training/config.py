@@ -52,6 +52,7 @@ class Config:
     stop_when_solved: bool = False
     sharpen: float = 0.0  # weight of the mean entropy of the heads' shifts
     sharpen_gates: float = 0.0  # weight of the mean of z (1 - z) of minGRU's gates
+    sharpen_rise: int = 0  # the first steps, over which both weights grow from 0
     end_token: bool = True
     lengths: tuple[int, int] = (1, 120)  # of the final evaluation
     samples: int = 128  # of each of these lengths
@@ -81,6 +82,8 @@ class Config:
         _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
         cool = self.cool_down
         _require(type(cool) is int and 0 <= cool <= self.steps, "cool_down", cool, "an integer from 0 to the steps")
+        rise = self.sharpen_rise
+        _require(type(rise) is int and 0 <= rise <= 10**9, "sharpen_rise", rise, "an integer from 0 to 10^9")
         for name in ("clip", "sharpen", "sharpen_gates"):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= 1000, name, value, "a number from 0 to 1000")
@@ -120,6 +123,12 @@ class Config:
         """Of step number ``step``, counted from 1."""
         return self.lr * min(1.0, (self.steps - step + 1) / self.cool_down) if self.cool_down else self.lr
 
+    def sharpening(self, step: int) -> dict[str, float]:
+        """The weights of what is measured beside the loss, at step number ``step``, counted from 1."""
+        share = min(1.0, step / self.sharpen_rise) if self.sharpen_rise else 1.0
+        weights = {"shift_entropy": self.sharpen, "gate_uncertainty": self.sharpen_gates}
+        return {name: weight * share for name, weight in weights.items() if weight}
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"lengths": list(self.lengths)}
 
@@ -129,7 +138,7 @@ class Config:
         if not isinstance(content, dict):
             raise ValueError("it is not a configuration")
         known = {f.name for f in fields(cls)}
-        content = {"tau": TAU, "cool_down": 0, "clip": 0.0} | content  # the first runs had no choice
+        content = {"tau": TAU, "cool_down": 0, "clip": 0.0, "sharpen_rise": 0} | content  # the first runs had no choice
         if missing := known - content.keys():
             raise ValueError(f"it lacks {sorted(missing)[0]!r}")
         if unknown := content.keys() - known:

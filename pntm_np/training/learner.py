@@ -40,14 +40,20 @@ def shards_of(batch: Batch, device: str) -> list[Batch]:
 
 
 def objective(
-    params: Weights, architecture: Architecture, config: Config, batch: Batch, total: int, share: float
+    params: Weights,
+    architecture: Architecture,
+    config: Config,
+    batch: Batch,
+    total: int,
+    share: float,
+    step: int = 1,
 ) -> tuple[Any, Any]:
     """This shard's part of the batch's mean: the loss over ``total`` tokens, measures by its ``share`` of the rows.
 
     Measures are means over all positions, those after the end of a short answer included.
     """
-    weights = {"shift_entropy": config.sharpen, "gate_uncertainty": config.sharpen_gates}
-    measures: dict[str, list] = {name: [] for name, weight in weights.items() if weight}
+    weights = config.sharpening(step)
+    measures: dict[str, list] = {name: [] for name in weights}
     options = Options(form=config.form, measures=measures)
     logits = architecture.forward(params, batch.tokens, config.memory_size, options)
     loss = value = ad.softmax_cross_entropy(logits, batch.targets, batch.mask, total=total)
@@ -78,7 +84,8 @@ class Learner:
         def one(shard: Batch) -> tuple[Any, Any, Any]:
             moved = Batch(*(ad.to_device(part, self.config.backend) for part in shard))
             share = len(shard.tokens) / rows
-            (value, loss), gradient = with_gradient(self.params, self.architecture, self.config, moved, total, share)
+            args = (self.architecture, self.config, moved, total, share, number)
+            (value, loss), gradient = with_gradient(self.params, *args)
             return value, loss, join(gradient, self.shapes, self.xp)
 
         xp = self.xp

@@ -134,6 +134,17 @@ def test_the_learning_rate_falls_at_the_end():
     assert np.abs(moves[1] - 0.25 * moves[0]).max() <= 2.0**-22 and np.abs(moves[0]).max() > 1e-4
 
 
+def test_sharpening_grows():
+    cfg = config(sharpen=0.5, sharpen_gates=0.2, sharpen_rise=4)
+    assert [cfg.sharpening(n)["shift_entropy"] for n in (1, 2, 4, 9)] == [0.125, 0.25, 0.5, 0.5]
+    assert cfg.sharpening(2)["gate_uncertainty"] == 0.1 and config(sharpen=0.5).sharpening(1) == {"shift_entropy": 0.5}
+    with Workers(1) as workers:
+        data = samples(cfg, 1)
+        reports = [learner(cfg, workers).step(data, n) for n in (1, 4)]  # the same parameters, early and late
+    early, late = (report.objective - report.loss for report in reports)
+    assert late == pytest.approx(4 * early, rel=1e-4) and early > 0
+
+
 def test_a_large_gradient_is_scaled_down():
     """Adam's first moment is a tenth of the gradient it was given: of the gradient itself, or of what is left of it."""
     means = []

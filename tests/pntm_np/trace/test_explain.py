@@ -1,0 +1,111 @@
+"""What is said is what the numbers say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pntm_np.models import Options
+from pntm_np.scans import default_form
+from pntm_np.trace.explain import explain, moves, phase
+from pntm_np.trace.record import READ, Head, follow
+from pntm_np.trace.variants import effect_of_reads, leaves, rounded, source_of_reads, without_reads
+from tests.pntm_np.trace.machines import MODELS, small, traced
+
+
+def head_on(cells: list[int], m: int = 10, kind: str = READ) -> Head:
+    return Head(kind, f"{kind} 1", np.eye(m, dtype=np.float32)[np.array(cells) % m])
+
+
+def test_moves_go_the_short_way_round():
+    assert moves(head_on([0, 1, 2, 2, 1, 0, -1, -2, -1])).tolist() == [1, 1, 0, -1, -1, -1, -1, 1]
+    assert moves(head_on([8, 9, 10, 11])).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([], "has no step to make"),
+        ([1] * 7, "walks right, 7 cells in 7 steps"),
+        ([-1] * 9 + [0], "walks left, 9 cells in 10 steps"),
+        ([0] * 5, "stays where it is"),
+        ([1, -1] * 5, "alternates (left 50%, right 50% of the steps)"),
+        ([1, 1, 1, 0, 0, 0, -1], "goes 3 steps right, then 3 steps staying, then 1 step left"),
+    ],
+)
+def test_a_phase_in_words(steps, words):
+    assert phase(np.array(steps, int)) == words
+
+
+def test_leaving_is_found_at_the_step():
+    heads = [head_on([0, 1, 2, 3]), head_on([0, 0, 0, 0])]
+    others = [head_on([0, 1, 3, 3]), head_on([0, 0, 0, 0])]
+    heads[1] = replace(heads[1], name="read 2")
+    assert leaves(heads, others) == {"read 1": 2}
+
+
+@pytest.mark.parametrize("name", ["pntm", "ntm"])
+def test_rounding_makes_every_shift_one_hot(name):
+    model = small(name)
+    trace = traced(model)
+    straight = follow(rounded(model, trace.options)[0], trace, rounded(model, trace.options)[1])
+    for head, other in zip(trace.heads, straight.heads, strict=True):
+        assert head.shifts.max(axis=1).min() < 0.999, "the machine itself is not one-hot, or nothing is shown"
+        assert np.array_equal(np.sort(other.shifts, axis=1), np.tile([0, 0, 1], (len(trace), 1)))
+    if name == "pntm":  # its shifts depend on the tokens alone, so the direction is that of the machine itself
+        for head, other in zip(trace.heads, straight.heads, strict=True):
+            assert np.array_equal(head.shifts.argmax(axis=1), other.shifts.argmax(axis=1))
+
+
+@pytest.mark.parametrize("name", ["pntm", "ntm"])
+def test_a_head_that_finds_nothing(name):
+    """Zeroed in the weights, or in what is read: the same machine."""
+    model = small(name)
+    trace = traced(model)
+    silent = follow(without_reads(model, 1), trace, trace.options)
+    if name == "pntm":  # the layer is the last: its heads move as before, and only the output changes
+        assert all(np.array_equal(a.addresses, b.addresses) for a, b in zip(trace.heads, silent.heads, strict=True))
+    assert not np.allclose(trace.probabilities, silent.probabilities, atol=1e-4)
+    effects = effect_of_reads(model, trace)
+    steps = np.arange(trace.separator, len(trace))
+    given = trace.predicted[steps]
+    expected = np.mean(trace.probabilities[steps, given] - silent.probabilities[steps, given])
+    assert effects["read 2"] == pytest.approx(expected, abs=1e-4) and set(effects) == {"read 1", "read 2"}
+
+
+def test_a_share_that_alone_counts_is_the_source():
+    model = small("pntm")
+    W = model.params["blocks.1.mixer.W_m"] * 0
+    W[:, 3:6] = 1  # of six numbers in a cell the second write head has the last three
+    model.params = model.params | {"blocks.1.mixer.W_m": W}
+    assert set(source_of_reads(model, traced(model)).values()) == {"write 2"}
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_machine_is_explained(name):
+    model = small(name)
+    trace = traced(model)
+    said = explain(model, trace)
+    assert 2 <= len(said) <= 12 and all(line.endswith(".") for line in said)
+    if trace.first_error is not None:
+        assert f"step {trace.first_error + 1}," in said[0]
+    if trace.memory is not None:
+        best = max(effects := effect_of_reads(model, trace), key=effects.__getitem__)
+        assert said[1].startswith(f"Head {best} carries the most")
+        found = leaves(
+            trace.heads, follow(rounded(model, trace.options)[0], trace, rounded(model, trace.options)[1]).heads
+        )
+        step = min(found.values(), default=None)
+        assert any(f"at step {step + 1}: it is on cell" in line for line in said) if found else "same cells" in said[-1]
+
+
+def test_a_machine_without_its_task_is_explained():
+    from pntm_np.evaluation.answer import SymbolsOnly
+    from pntm_np.trace.record import record
+
+    model = small("pntm")
+    trace = record(model, SymbolsOnly("mine", "ab01"), "abba", 13, Options(default_form("cpu")))
+    assert trace.expected is None and trace.first_error is None
+    assert "not known here" in explain(model, trace)[0]
