@@ -132,7 +132,7 @@ def by_length(material: Material, groups: list[str]) -> Figure:
     return Figure(
         "by-length",
         "Accuracy against length",
-        "Exact match on 128 inputs of each length; every curve is a run, lengths of training are shaded. "
+        "Exact match by length; every curve is a run, lengths of training are shaded. "
         f"{BUDGET}. Ours: {budgets(material, groups)}",
         f"Curves of exact match against input length 1 to 120, {len(runs)} runs, a panel for each task and machine.",
         ["task", "architecture", "seed", "length", "exact match"],

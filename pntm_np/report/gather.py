@@ -32,9 +32,10 @@ NAMES = {
     "pntm" + SHARP: "P-NTM, sharpened",
 }
 ORDER = list(NAMES)
-# what has to be the paper's; budgets and how training ends may differ, and every caption says how
-FIXED = {"lr": 5e-4, "max_length": 40, "memory_size": 96, "end_token": True, "lengths": (1, 120), "samples": 128}
-FIXED |= {"sizes": {}, "sharpen_gates": 0}
+# what has to be the paper's; budgets, how training ends and on how many inputs it is judged may differ, and every
+# caption says how
+FIXED = {"lr": 5e-4, "max_length": 40, "memory_size": 96, "end_token": True, "lengths": (1, 120)}
+FIXED |= {"sizes": {}}
 WAYS = {(False, False): "", (True, True): SHARP}  # sharpened in training, thresholds chosen
 
 
@@ -151,6 +152,8 @@ def _foreign(config: Config, known: list[Config]) -> str:
     ways = (bool(config.sharpen), config.tau == "auto")
     if ways not in WAYS or (config.tau not in (TAU, "auto")) or (any(ways) and config.model != "pntm"):
         return f"neither the paper's way nor ours: sharpen {config.sharpen:g}, tau {config.tau}"
+    if config.sharpen_gates and not config.sharpen:
+        return f"neither the paper's way nor ours: sharpen-gates {config.sharpen_gates:g} without sharpen"
     return "there is a run like it already" if config in known else ""
 
 
@@ -226,9 +229,12 @@ def _budget(runs: list[Trained]) -> str:
         text += f", the last {c.cool_down:,} with a falling learning rate" if c.cool_down else ""
         text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
         text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""
+        text += f" and {c.sharpen_gates:g} on open gates" if c.sharpen_gates else ""
+        text += f", growing over the first {c.sharpen_rise:,}" if c.sharpen and c.sharpen_rise else ""
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" else ""
         if c.stop_when_solved:
             text += f", stopped after {SOLVED} evaluations without a mistake on lengths up to {2 * c.max_length}"
+        text += f", judged on {c.samples} inputs of each length" if c.samples != paper.SAMPLES else ""
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:
         return next(iter(found))

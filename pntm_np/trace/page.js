@@ -176,7 +176,7 @@ class Panel {
     row.append(label, this.letters);
     this.tape = make("div", "tape");
     this.tape.setAttribute("role", "img");
-    this.map = this.addMap("the head's address (cells from bottom to top) over time; the darker, the more weight");
+    this.map = this.addMap("the head's address (cells from bottom to top) over time; the stronger the colour, the more weight");
     this.root.insertBefore(row, this.map.box.previousSibling);
     this.root.insertBefore(this.tape, this.map.box.previousSibling);
     this.drawMap();

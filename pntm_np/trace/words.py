@@ -13,9 +13,13 @@ def machine(name: str) -> str:
     ).replace("alibi", "ALiBi").replace("fire", "FIRE")
 
 
+def named(trace: Trace) -> str:
+    return f"{machine(trace.model)} on {trace.task.name}"
+
+
 def settings(trace: Trace) -> str:
     """Which machine, and how it was run."""
-    parts = [f"{machine(trace.model)} on {trace.task.name}"]
+    parts = [named(trace)]
     if trace.memory is not None:
         parts.append(f"{trace.cells} cells")
     if trace.model == "pntm":
