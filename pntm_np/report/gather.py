@@ -149,6 +149,8 @@ def _foreign(config: Config, known: list[Config]) -> str:
     for name, value in FIXED.items():
         if getattr(config, name) != value:
             return f"its {name} is {getattr(config, name)!r}, and the paper's {value!r}"
+    if config.samples != paper.SAMPLES and config.model in paper.SPREAD:  # whose perfect runs are counted
+        return f"its samples is {config.samples}, and the paper's {paper.SAMPLES}"
     ways = (bool(config.sharpen), config.tau == "auto")
     if ways not in WAYS or (config.tau not in (TAU, "auto")) or (any(ways) and config.model != "pntm"):
         return f"neither the paper's way nor ours: sharpen {config.sharpen:g}, tau {config.tau}"

@@ -127,7 +127,8 @@ def spread(material: Material) -> Table:
         [*columns, "paper: perfect", "paper: mean", "paper: deviation"],
         rows,
         "The share of runs, over all tasks and seeds, that answered all inputs of lengths 41 to 120 exactly, 10,240 if "
-        "nothing else is said; a run that failed is not perfect. Mean and deviation (of the population) of the scores of all runs that ended, "
+        "nothing else is said; a run that failed is not perfect. "
+        "Mean and deviation (of the population) of the scores of all runs that ended, "
         f"and their mean exact match on the lengths of training. {BUDGET}. Ours: {budgets(material, ORDER)}",
     )
 
