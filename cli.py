@@ -262,6 +262,8 @@ def main() -> None:
 @click.option("--sharpen", type=Number(), help="Weight of the shifts' entropy in the loss. [quick: 0.01, paper: 0]")
 @click.option("--sharpen-gates", type=Number(), help="Weight of z (1 - z) of minGRU's gates. [default: 0]")
 @click.option("--sharpen-rise", type=Count(0, 10**9), help="Both grow from 0 over so many steps. [default: 0]")
+@click.option("--train-tau", type=Number(), help="Cut shifts below it off in training, too. [default: 0]")
+@click.option("--train-gate-tau", type=Number(), help="And gates within it of 0 or 1. [default: 0]")
 @click.option("--no-end-token", is_flag=True, help="Answers end by their length, not by $.")
 @click.option("--lengths", type=LengthRange(), help="Of the evaluation at the end. [default: 1:3 x max-length]")
 @click.option("--samples", type=MANY, help="Of each of these lengths. [default: 128]")

@@ -53,6 +53,8 @@ class Config:
     sharpen: float = 0.0  # weight of the mean entropy of the heads' shifts
     sharpen_gates: float = 0.0  # weight of the mean of z (1 - z) of minGRU's gates
     sharpen_rise: int = 0  # the first steps, over which both weights grow from 0
+    train_tau: float = 0.0  # the shifts' threshold in training
+    train_gate_tau: float = 0.0  # and the gates'
     end_token: bool = True
     lengths: tuple[int, int] = (1, 120)  # of the final evaluation
     samples: int = 128  # of each of these lengths
@@ -87,6 +89,9 @@ class Config:
         for name in ("clip", "sharpen", "sharpen_gates"):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= 1000, name, value, "a number from 0 to 1000")
+        for name, most in (("train_tau", 1), ("train_gate_tau", 0.5)):
+            value = getattr(self, name)
+            _require(_is_number(value) and 0 <= value <= most, name, value, f"a number from 0 to {most}")
         usable = self.tau == "auto" or (_is_number(self.tau) and 0 <= self.tau <= 1)
         _require(usable, "tau", self.tau, "a number from 0 to 1, or auto")
         _require(self.model in MODELS, "model", self.model, f"one of {', '.join(MODELS)}")
@@ -110,9 +115,11 @@ class Config:
             measured = self.architecture().measured
         except (TypeError, ValueError) as error:
             raise ConfigError("sizes", self.sizes, str(error)) from None
-        for name, measure in (("sharpen", "shift_entropy"), ("sharpen_gates", "gate_uncertainty")):
-            has = not getattr(self, name) or measure in measured
-            _require(has, name, getattr(self, name), f"0: {self.model} has nothing to sharpen")
+        of_shifts, of_gates = ("sharpen", "train_tau"), ("sharpen_gates", "train_gate_tau")
+        for names, measure in ((of_shifts, "shift_entropy"), (of_gates, "gate_uncertainty")):
+            for name in names:
+                has = not getattr(self, name) or measure in measured
+                _require(has, name, getattr(self, name), f"0: {self.model} has nothing to sharpen")
         cuts = self.tau == TAU or "shift_entropy" in measured or (self.tau == "auto" and measured)
         _require(cuts, "tau", self.tau, f"{TAU}: {self.model} has no shifts to cut off")
 
@@ -138,7 +145,8 @@ class Config:
         if not isinstance(content, dict):
             raise ValueError("it is not a configuration")
         known = {f.name for f in fields(cls)}
-        content = {"tau": TAU, "cool_down": 0, "clip": 0.0, "sharpen_rise": 0} | content  # the first runs had no choice
+        content = {"tau": TAU, "cool_down": 0, "clip": 0.0, "sharpen_rise": 0} | content
+        content = {"train_tau": 0.0, "train_gate_tau": 0.0} | content  # the first runs had no choice
         if missing := known - content.keys():
             raise ValueError(f"it lacks {sorted(missing)[0]!r}")
         if unknown := content.keys() - known:
