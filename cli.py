@@ -262,8 +262,12 @@ def main() -> None:
 @click.option("--sharpen", type=Number(), help="Weight of the shifts' entropy in the loss. [quick: 0.01, paper: 0]")
 @click.option("--sharpen-gates", type=Number(), help="Weight of z (1 - z) of minGRU's gates. [default: 0]")
 @click.option("--sharpen-rise", type=Count(0, 10**9), help="Both grow from 0 over so many steps. [default: 0]")
-@click.option("--train-tau", type=Number(), help="Cut shifts below it off in training, too. [default: 0]")
-@click.option("--train-gate-tau", type=Number(), help="And gates within it of 0 or 1. [default: 0]")
+@click.option(
+    "--train-tau",
+    type=Number(),
+    help="Cut shifts below it off in training; with --cool-down it grows from 0. [default: 0]",
+)
+@click.option("--train-gate-tau", type=Number(), help="The same of gates within it of 0 or 1. [default: 0]")
 @click.option("--no-end-token", is_flag=True, help="Answers end by their length, not by $.")
 @click.option("--lengths", type=LengthRange(), help="Of the evaluation at the end. [default: 1:3 x max-length]")
 @click.option("--samples", type=MANY, help="Of each of these lengths. [default: 128]")
@@ -542,12 +546,15 @@ def trace(
         return bool(signals.received)
 
     with signals:
-        traced = session.trace(asked, text, task, memory_size, backend, say, stop)
+        kinds = {out.suffix.lower() for out in outs}
+        traced = session.trace(asked, text, task, memory_size, backend, kinds, say, stop)
+        places, contents = [each.place for each in asked], {}
         for out in outs:
-            session.write(traced, [each.place for each in asked], out)
-            say(f"written: {out}")
-        if in_words:
-            click.echo("\n".join(session.told(traced, stop)))
+            contents[out] = session.rendered(traced, places, out.suffix.lower(), stop)
+        words = session.told(traced, stop) if in_words else []
+        session.write(contents, say)  # when all could be made: all of them, or none
+        if words:
+            click.echo("\n".join(words))
 
 
 @main.command(short_help="The tasks, and samples of them.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,16 @@ def pyplot() -> Any:
     return pyplot
 
 
+def figure_bytes(figure: Any, kind: str) -> bytes:
+    """The figure as a file of that ending."""
+    content = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a symbol that no font has is drawn as a box
+        figure.savefig(content, dpi=150, format=kind[1:], metadata=DATES.get(kind))
+    return content.getvalue()
+
+
 def write_figure(figure: Any, *paths: Path) -> None:
     for path in paths:
-        content, kind = io.BytesIO(), path.suffix.lower()
-        figure.savefig(content, dpi=150, format=kind[1:], metadata=DATES.get(kind))
-        write_atomically(path, content.getvalue())
+        write_atomically(path, figure_bytes(figure, path.suffix.lower()))
     pyplot().close(figure)

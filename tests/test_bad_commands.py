@@ -35,6 +35,8 @@ CASES: list[tuple[list[str], int, str]] = [
     *train("--cool-down", (*BAD_NUMBERS, "1.5", "20001", "1000000001")),
     *train("--sharpen", (*BAD_NUMBERS, "1001")),
     *train("--sharpen-gates", (*BAD_NUMBERS, "1001")),
+    *train("--train-tau", (*BAD_NUMBERS, "1.1")),
+    *train("--train-gate-tau", (*BAD_NUMBERS, "0.51")),
     *train("--sharpen-rise", (*BAD_NUMBERS, "1.5", "1000000001")),
     *train("--lengths", BAD_RANGES),
     *train("--model", BAD_MODELS),
@@ -92,6 +94,8 @@ CASES: list[tuple[list[str], int, str]] = [
     (["trace", "heads", "ab", "-o", "t.html", "--compare", "nowhere"], 2, "--compare"),
     (["trace", "heads", "ab", "-o", "t.html", "--compare", "reverse"], 2, "not on one task"),
     (["trace", "heads", "ab", "-o", "t.html", "--memory-size", "10000000"], 5, "--memory-size"),
+    (["trace", "good", "ab", "-o", "t.html", "--compare-tau", "0.1"], 2, "lstm has no shifts or gates"),
+    (["trace", "broken", "ab", "-o", "t.html", "-o", "t.json"], 4, "not finite"),
     *[(["trace", p, "ab", "-o", "t.html"], 4, "") for p in ("file", "text", "cut", "untrained", "other-version", ".")],
     (["trace", "mine", "ab", "-o", "t.html", "--tau", "auto"], 2, "--task path/to/file.py:Name"),
     (["trace", "heads", "ab", "-o", "t.html", "--backend", "cuda"], 5, "--backend cuda"),
@@ -126,6 +130,10 @@ def directory(tmp_path_factory) -> Path:
     model = pn.Model.new("pntm", 4, np.random.default_rng(0), width=4, heads=2, cell=4)
     model.training = TRAINING | {"task": "reverse-string", "symbols": "ab"}
     pn.save(place / "reverse", model)
+    model = pn.Model.new("lstm", 6, np.random.default_rng(0), width=1)
+    model.params["decoder.bias"][:] = np.nan
+    model.training = TRAINING
+    pn.save(place / "broken", model)
     (place / "file").write_bytes(b"")
     (place / "text").write_text("hello")
     (place / "old").mkdir()

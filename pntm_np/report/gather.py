@@ -233,6 +233,8 @@ def _budget(runs: list[Trained]) -> str:
         text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""
         text += f" and {c.sharpen_gates:g} on open gates" if c.sharpen_gates else ""
         text += f", growing over the first {c.sharpen_rise:,}" if c.sharpen and c.sharpen_rise else ""
+        if c.train_tau or c.train_gate_tau:
+            text += f", thresholds up to {c.train_tau:g} (shifts) and {c.train_gate_tau:g} (gates) in training"
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" else ""
         if c.stop_when_solved:
             text += f", stopped after {SOLVED} evaluations without a mistake on lengths up to {2 * c.max_length}"

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pntm_np.signals import Stopped
 from pntm_np.trace.record import Head, Trace
 
 FORMAT = "pntm-trace-1"
 
 
-def numbers(x: np.ndarray) -> Any:
+def numbers(x: np.ndarray, stop: Callable[[], bool] = lambda: False) -> Any:
     """Nested lists; nine digits are what it takes to give a float32 back."""
-    flat = [float(text) for text in map("%.9g".__mod__, x.ravel().tolist())]
-    for size in reversed(x.shape[1:]):
-        flat = [flat[k : k + size] for k in range(0, len(flat), size)]
-    return flat
+    if stop():
+        raise Stopped
+    if x.ndim > 2:
+        return [numbers(part, stop) for part in x]
+    rows = [[float(text) for text in map("%.9g".__mod__, row)] for row in np.atleast_2d(x).tolist()]
+    return rows if x.ndim == 2 else rows[0]
 
 
-def document(trace: Trace) -> dict[str, Any]:
+def document(trace: Trace, stop: Callable[[], bool] = lambda: False) -> dict[str, Any]:
     given = trace.answer
     return {
         "format": FORMAT,
@@ -48,9 +52,9 @@ def document(trace: Trace) -> dict[str, Any]:
                 zip(trace.tokens, trace.predicted, trace.probabilities, strict=True)
             )
         ],
-        "heads": [_head(head) for head in trace.heads],
-        "memory": None if trace.memory is None else numbers(trace.memory),
-        "states": {name: numbers(rows) for name, rows in trace.states.items()},
+        "heads": [_head(head, stop) for head in trace.heads],
+        "memory": None if trace.memory is None else numbers(trace.memory, stop),
+        "states": {name: numbers(rows, stop) for name, rows in trace.states.items()},
     }
 
 
@@ -60,16 +64,16 @@ def _expected(trace: Trace, t: int) -> str | None:
     return trace.expected[place] if trace.expected is not None and 0 <= place < len(trace.expected) else None
 
 
-def _head(head: Head) -> dict[str, Any]:
+def _head(head: Head, stop: Callable[[], bool]) -> dict[str, Any]:
     parts = {"shifts": head.shifts, "vectors": head.vectors, "erase": head.erase}
     return {
         "name": head.name,
         "kind": head.kind,
         "path": head.path.tolist(),
-        "addresses": numbers(head.addresses),
-        **{name: None if part is None else numbers(part) for name, part in parts.items()},
+        "addresses": numbers(head.addresses, stop),
+        **{name: None if part is None else numbers(part, stop) for name, part in parts.items()},
     }
 
 
-def as_json(trace: Trace) -> str:
-    return json.dumps(document(trace), allow_nan=False) + "\n"
+def as_json(trace: Trace, stop: Callable[[], bool] = lambda: False) -> str:
+    return json.dumps(document(trace, stop), allow_nan=False) + "\n"

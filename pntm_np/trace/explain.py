@@ -15,6 +15,7 @@ from pntm_np.trace.words import settings
 NEEDED = 0.01  # of the answer's probability: a read head that costs less when it finds nothing is not needed
 STEADY = 0.8  # of the steps of a phase: so many in one direction are a walk
 ALTERNATES = 1 / 3  # of the steps of a phase: more turns than that
+MOST_TURNS = 3  # that are told one by one
 DIRECTIONS = {-1: "left", 0: "stays", 1: "right"}
 
 
@@ -23,17 +24,17 @@ def explain(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False
     said = [_outcome(trace)]
     if trace.memory is None:
         return [*said, *_without_memory(trace)]
-    effects = effect_of_reads(model, trace)
+    effects = effect_of_reads(model, trace, stop)
     carrier = next(h for h in trace.heads if h.name == max(effects, key=effects.__getitem__))
     said += _carrier(trace, carrier, effects)
-    source = source_of_reads(model, trace).get(carrier.name)
+    source = source_of_reads(model, trace).get(carrier.name) if _needed(effects) else None
     if source:
         writer = next(h for h in trace.heads if h.name == source)
         said.append(f"What it finds was written by head {source} for the most part: {_walk(trace, writer)}.")
-    else:
+    elif _needed(effects):
         said += [f"Head {head.name}: {_walk(trace, head)}." for head in trace.of(WRITE)]
     machine, options = rounded(model, trace.options)
-    return said + _astray(trace, follow(machine, trace, options, stop), carrier)
+    return said + _astray(trace, follow(machine, trace, options, stop), effects)
 
 
 def _outcome(trace: Trace) -> str:
@@ -64,23 +65,29 @@ def _without_memory(trace: Trace) -> list[str]:
 
 def _carrier(trace: Trace, carrier: Head, effects: dict[str, float]) -> list[str]:
     sharp = {h.name: float(h.addresses[trace.separator :].max(axis=1).mean()) for h in trace.of(READ)}
-    loss = effects[carrier.name]
-    needed = [name for name, effect in effects.items() if effect >= NEEDED]
-    others = [name for name in needed if name != carrier.name]
+    needed = _needed(effects)
+    if not needed:
+        return [
+            f"No read head matters here: whichever finds nothing, the answer's symbols lose less than {NEEDED} of "
+            "their probability in the mean."
+        ]
     said = [
-        f"Head {carrier.name} carries the most: if it found nothing, the answer's symbols would lose {loss:.3f} of "
-        f"their probability in the mean; while answering, its address has {sharp[carrier.name]:.2f} on one cell"
+        f"Head {carrier.name} carries the most: if it found nothing, the answer's symbols would lose "
+        f"{effects[carrier.name]:.3f} of their probability in the mean; while answering, its address has "
+        f"{sharp[carrier.name]:.2f} on one cell"
         f"{', the sharpest' if sharp[carrier.name] == max(sharp.values()) else ''}."
     ]
-    if others:
+    if others := [name for name in needed if name != carrier.name]:
         said.append(f"Also needed: {', '.join(f'{name} ({effects[name]:.3f})' for name in others)}.")
     return [*said, f"Head {carrier.name}: {_walk(trace, carrier)}."]
 
 
-def moves(head: Head) -> np.ndarray:
-    """How far the head's cell moves from each step to the next, the short way round."""
-    m = head.addresses.shape[1]
-    return (np.diff(head.path) + m // 2) % m - m // 2
+def _needed(effects: dict[str, float]) -> list[str]:
+    return [name for name, effect in effects.items() if effect >= NEEDED]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def phase(steps: np.ndarray) -> str:
@@ -94,20 +101,21 @@ def phase(steps: np.ndarray) -> str:
     if shares[most] >= STEADY:
         if most == 0:
             return "stays where it is"
-        return f"walks {DIRECTIONS[most]}, {int(np.abs(steps.sum()))} cells in {len(steps)} steps"
-    if turns > ALTERNATES * len(steps):
-        found = [f"{DIRECTIONS[s]} {shares[s]:.0%}" for s in (-1, 0, 1) if shares[s] > 0]
-        return f"alternates ({', '.join(found)} of the steps)"
+        return f"walks {DIRECTIONS[most]}, {_count(int(np.abs(steps.sum())), 'cell')} in {_count(len(steps), 'step')}"
+    if turns > MOST_TURNS:
+        found = ", ".join(f"{DIRECTIONS[s]} {shares[s]:.0%}" for s in (-1, 0, 1) if shares[s] > 0)
+        verb = "alternates" if turns > ALTERNATES * len(steps) else f"turns {turns} times"
+        return f"{verb} ({found} of the steps)"
     runs = [(sign, len(list(group))) for sign, group in groupby(signs.tolist())]
     return "goes " + ", then ".join(
-        f"{length} step{'s' if length > 1 else ''} {DIRECTIONS[int(sign)] if sign else 'staying'}"
-        for sign, length in runs
+        f"{_count(length, 'step')} {DIRECTIONS[int(sign)] if sign else 'staying'}" for sign, length in runs
     )
 
 
 def _walk(trace: Trace, head: Head) -> str:
     """Before and after the separator; and what that is called."""
-    by_phase = np.split(moves(head), [trace.separator])
+    # P-NTM moves at the end of a step, NTM at its beginning: what the separator causes belongs to the answer
+    by_phase = np.split(head.moves, [trace.separator - (trace.model == "ntm")])
     before, after = (np.sign(steps).sum() / max(1, len(steps)) for steps in by_phase)
     called = ""
     if head.kind == WRITE and abs(before) >= STEADY:
@@ -119,28 +127,32 @@ def _walk(trace: Trace, head: Head) -> str:
     return f"it {phase(by_phase[0])} while the input is read, and {phase(by_phase[1])} while it answers{called}"
 
 
-def _astray(trace: Trace, straight: Trace, carrier: Head) -> list[str]:
+def _astray(trace: Trace, straight: Trace, effects: dict[str, float]) -> list[str]:
     """Where heads leave the path that they would take with one-hot shifts, and what that has to do with the error."""
-    found = leaves(trace.heads, straight.heads)
-    error = trace.first_error
-    if not found:
-        said = "With every shift rounded to one-hot, every head would be on the same cells."
-        if error is not None:
-            said += " So the heads do not go astray by blurring: what they are told is wrong, or what they find."
-        return [said]
-    name = min(found, key=lambda head: (found[head], head != carrier.name))
-    t = found[name]
-    heads = {h.name: h for h in trace.heads}, {h.name: h for h in straight.heads}
-    here, there = (of[name].path[t] for of in heads)
-    address = heads[0][name].addresses[t]
-    said = [
-        f"Head {name} is the first to leave the path of one-hot shifts, at step {t + 1}: it is on cell {here} (weight "
-        f"{address[here]:.3f}) instead of cell {there} ({address[there]:.3f})."
-    ]
-    if name != carrier.name:
-        own = found.get(carrier.name)
-        said.append(f"Head {carrier.name} {'never leaves it' if own is None else f'leaves it at step {own + 1}'}.")
+    found, error, needed, said = leaves(trace.heads, straight.heads), trace.first_error, _needed(effects), []
+    if rounds := [head.name for head in trace.heads if head.came_round]:
+        said.append(f"The memory is too small: {', '.join(rounds)} came round to cells that were passed before.")
+    if found:
+        name = min(found, key=lambda head: (found[head], head not in needed))
+        said.append(_leaving(trace, straight, name, found[name]))
+        later = [f"{head} leaves it at step {found[head] + 1}" for head in needed if head in found and head != name]
+        steady = [f"{head} never leaves it" for head in needed if head not in found]
+        if later or steady:
+            said.append(f"Of those that matter, {', '.join(later + steady)}.")
+    else:
+        said.append("With every shift rounded to one-hot, every head would be on the same cells.")
+        if error is not None and not rounds:
+            said[-1] += " So the heads do not go astray by blurring: what they are told is wrong, or what they find."
     if error is not None:
         now = [f"{h.name} on cell {h.path[error]} with {h.addresses[error].max():.3f}" for h in trace.of(READ)]
         said.append(f"At the first error, step {error + 1}: {', '.join(now)}.")
     return said
+
+
+def _leaving(trace: Trace, straight: Trace, name: str, t: int) -> str:
+    head, other = (next(h for h in of.heads if h.name == name) for of in (trace, straight))
+    here, there = head.path[t], other.path[t]
+    return (
+        f"Head {name} is the first to leave the path of one-hot shifts, at step {t + 1}: it is on cell {here} (weight "
+        f"{head.addresses[t, here]:.3f}) instead of cell {there} ({head.addresses[t, there]:.3f})."
+    )

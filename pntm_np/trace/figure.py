@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pntm_np.picture import pyplot, write_figure
+from pntm_np.picture import figure_bytes, pyplot
 from pntm_np.trace.record import READ, WRITE, Head, Trace
 from pntm_np.trace.words import settings
 
@@ -17,7 +16,8 @@ ROOM = 8  # cells that are shown at least
 MOST_LABELS = 100  # tokens that fit along a wide axis
 
 
-def draw(trace: Trace, *paths: Path) -> None:
+def drawn(trace: Trace, kind: str) -> bytes:
+    """The picture as a file of that ending."""
     if trace.memory is not None:
         figure = _heads(trace)
     elif trace.heads:
@@ -28,7 +28,9 @@ def draw(trace: Trace, *paths: Path) -> None:
     figure.suptitle(
         f"{settings(trace)}\n{_short(trace.answer.text)} → {_short(trace.answer.answer)}{right}", fontsize=10
     )
-    write_figure(figure, *paths)
+    content = figure_bytes(figure, kind)
+    pyplot().close(figure)
+    return content
 
 
 def _short(text: str, most: int = 60) -> str:
@@ -58,33 +60,27 @@ def _heads(trace: Trace) -> Any:
 
 
 def window(head: Head) -> tuple[int, int]:
-    """The cells that a head comes to, counted from the first: a head that went left of it is below 0."""
-    m = head.addresses.shape[1]
-    place = (np.arange(m) + m // 2) % m - m // 2
-    seen = place[head.addresses.max(axis=0) >= SEEN]
-    first, last = (int(seen.min()), int(seen.max())) if len(seen) else (0, 0)
+    """The cells that a head comes to, counted along its path: one that went left of its first is below 0."""
+    m, path = head.addresses.shape[1], head.unrolled
+    aside = (np.arange(m) - head.path[:, None] + m // 2) % m - m // 2  # T, m: how far a cell is from the head
+    places = (path[:, None] + aside)[head.addresses >= SEEN]
+    first, last = int(places.min(initial=path.min())), int(places.max(initial=path.max()))
     more = max(0, min(ROOM, m) - (last - first + 1))
-    return first - more // 2, last + more - more // 2
-
-
-def unrolled(head: Head, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses of these cells (T, cells), and the head's path among them."""
-    m = head.addresses.shape[1]
-    cells = np.arange(first, last + 1)
-    return head.addresses[:, cells % m], (head.path - first) % m + first
+    first, last = first - more // 2, last + more - more // 2
+    return (first, last) if last - first < m else (0, m - 1)  # a head that comes round is on the cells as they are
 
 
 def _address(axes: Any, trace: Trace, head: Head) -> Any:
     first, last = window(head)
-    shown, path = unrolled(head, first, last)
-    steps = np.arange(len(trace))
+    m = head.addresses.shape[1]
+    shown, path = head.addresses[:, np.arange(first, last + 1) % m], (head.path - first) % m + first
     extent = (-0.5, len(trace) - 0.5, first - 0.5, last + 0.5)
     image = axes.imshow(
         shown.T, origin="lower", aspect="auto", cmap="Blues", vmin=0, vmax=1, extent=extent, interpolation="nearest"
     )
     broken = np.where(np.abs(np.diff(path, prepend=path[0])) > 1, np.nan, path.astype(float))  # no line across a jump
-    axes.plot(steps, broken, color="#D55E00", lw=0.9, alpha=0.9)
-    _separator(axes, trace)
+    axes.plot(np.arange(len(trace)), broken, color="#D55E00", lw=0.9 if len(trace) <= TWO_COLUMNS else 0.5, alpha=0.9)
+    _marks(axes, trace)
     axes.set_ylabel(f"{head.name}\ncell", fontsize=8)
     axes.yaxis.get_major_locator().set_params(integer=True, nbins=5)
     axes.tick_params(labelsize=7)
@@ -97,22 +93,24 @@ def _vectors(axes: Any, trace: Trace, head: Head) -> None:
     largest = np.abs(values).max() or 1.0
     extent = (-0.5, len(trace) - 0.5, 0, len(values))
     axes.imshow(values / largest, aspect="auto", cmap="RdBu", vmin=-1, vmax=1, extent=extent, interpolation="nearest")
-    _separator(axes, trace)
+    _marks(axes, trace)
     axes.set_ylabel("reads" if head.kind == READ else "writes", fontsize=7)
     axes.set_yticks([])
 
 
-def _separator(axes: Any, trace: Trace) -> None:
-    """A line on either side of the separator: the input is before it, the answer behind it."""
+def _marks(axes: Any, trace: Trace) -> None:
+    """A line on either side of the separator: the input is before it, the answer behind it; one at the first error."""
     for edge in (-0.5, 0.5):
         axes.axvline(trace.separator + edge, color="0.25", lw=0.8, ls=":")
+    if trace.first_error is not None:
+        axes.axvline(trace.first_error, color="#D55E00", lw=1, ls="--")
 
 
 def _tokens(axes: Any, trace: Trace, across: int) -> None:
     every = max(1, -(-across // (2 * MOST_LABELS)))
-    shown = [t for t in range(len(trace)) if t % every == 0 or t == trace.separator]
-    axes.set_xticks(shown, [trace.symbol(trace.tokens[t]) for t in shown], fontsize=7, family="monospace")
     wrong = trace.first_error
+    shown = [t for t in range(len(trace)) if t % every == 0 or t in (trace.separator, wrong)]
+    axes.set_xticks(shown, [trace.symbol(trace.tokens[t]) for t in shown], fontsize=7, family="monospace")
     for t, label in zip(shown, axes.get_xticklabels(), strict=True):
         if t == trace.separator:
             label.set_fontweight("bold")
@@ -135,6 +133,10 @@ def _attention(trace: Trace) -> Any:
         axes.set_title(head.name, fontsize=7, pad=2)
         axes.axvline(trace.separator, color="0.25", lw=0.6, ls=":")
         axes.axhline(trace.separator, color="0.25", lw=0.6, ls=":")
+        if trace.first_error is not None:
+            axes.axhline(trace.first_error, color="#D55E00", lw=0.8, ls="--")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_major_locator().set_params(integer=True, nbins=5)
         axes.tick_params(labelsize=6)
     figure.supxlabel("position looked at", fontsize=9)
     figure.supylabel("step", fontsize=9)
@@ -155,6 +157,6 @@ def _states(trace: Trace) -> Any:
         )
         axes.set_ylabel(name, fontsize=8)
         axes.set_yticks([])
-        _separator(axes, trace)
+        _marks(axes, trace)
     _tokens(grid[-1, 0], trace, len(trace))
     return figure

@@ -93,7 +93,7 @@ async function prepare(run) {
 
 const weight = (run, t, h, i) => run.addresses[(t * run.heads.length + h) * run.cells + i];
 
-// the last step up to t at which one of these heads wrote to the cell
+// the last step up to t at which one of these heads was on the cell with at least half of its weight
 function lastWrite(run, t, i, writers) {
   for (let s = t; s >= 0; s--) {
     let by = -1;
@@ -101,6 +101,14 @@ function lastWrite(run, t, i, writers) {
     if (by >= 0) return { step: s, head: by };
   }
   return null;
+}
+
+// the step up to t at which one of these heads had the most weight on the cell
+function mostWritten(run, t, i, writers) {
+  let best = { step: 0, head: writers[0] };
+  for (let s = 0; s <= t; s++)
+    for (const w of writers) if (weight(run, s, w, i) > weight(run, best.step, best.head, i)) best = { step: s, head: w };
+  return best;
 }
 
 // ---- colours
@@ -134,6 +142,7 @@ class Panel {
     Object.assign(this, { run, root, head: run.chosen ?? 0, asked: null, time: 0 });
     root.append(make("h2", "", run.title));
     this.tokens = make("div", "tokens");
+    this.tokens.setAttribute("role", "group");
     this.tokens.setAttribute("aria-label", "tokens by step");
     this.tokens.tabIndex = 0;
     run.tokens.forEach((token, t) => {
@@ -143,7 +152,6 @@ class Panel {
       this.tokens.append(span);
     });
     this.answer = make("p", "answer");
-    this.answer.setAttribute("aria-label", "the answer so far");
     this.said = make("p", "said");
     this.said.setAttribute("role", "status");
     root.append(this.tokens, make("p", "soft", "The answer so far:"), this.answer, this.said);
@@ -176,48 +184,60 @@ class Panel {
     row.append(label, this.letters);
     this.tape = make("div", "tape");
     this.tape.setAttribute("role", "img");
-    this.map = this.addMap("the head's address (cells from bottom to top) over time; the stronger the colour, the more weight");
-    this.root.insertBefore(row, this.map.box.previousSibling);
-    this.root.insertBefore(this.tape, this.map.box.previousSibling);
+    this.root.append(row, this.tape);
+    this.map = this.addMap("");
     this.drawMap();
   }
 
   addStates() {
+    this.map = this.addMap("Every unit of the state (from top to bottom) over time; blue is positive, orange negative. Dotted: the separator.");
+    this.drawStates();
+  }
+
+  drawStates() {
     const { run } = this, units = run.cells;
-    this.map = this.addMap("every unit of the state (from top to bottom) over time; blue is positive, orange negative");
     paint(this.map.canvas, run.steps, units, (t, k) => diverging((run.state[t * units + k] - 128) / 127));
   }
 
-  addMap(caption) {
-    const box = make("div", "map"), canvas = make("canvas"), cursor = make("div", "cursor");
+  addMap(text) {
+    const box = make("div", "map"), canvas = make("canvas"), cursor = make("div", "cursor"), line = make("div", "line");
+    const caption = make("p", "soft", text), { run } = this;
     canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", caption);
-    box.append(canvas, cursor);
+    canvas.setAttribute("aria-label", text);
+    line.style.left = `${(100 * (run.separator + 0.5)) / run.steps}%`;
+    box.append(canvas, line, cursor);
     box.onclick = (event) => {
       const { left, width } = canvas.getBoundingClientRect();
-      go(Math.floor(((event.clientX - left) / width) * this.run.steps));
+      go(Math.floor(((event.clientX - left) / width) * run.steps));
     };
-    this.root.append(make("p", "soft", caption[0].toUpperCase() + caption.slice(1)), box);
-    return { box, canvas, cursor };
+    this.root.append(caption, box);
+    return { box, canvas, cursor, caption };
   }
 
-  // the cells that the head comes to: counted from its first, so that one that goes left of it stays in one piece
+  // the cells that the head comes to, counted along its path: one that goes left of its first stays in one piece
   visited() {
-    const { run, head } = this, m = run.cells, place = (i) => ((i + (m >> 1)) % m) - (m >> 1);
-    let first = Infinity, last = -Infinity;
-    for (let t = 0; t < run.steps; t++)
+    const { run, head } = this, m = run.cells, short = (d) => ((((d + (m >> 1)) % m) + m) % m) - (m >> 1);
+    if (run.kind === "attention") return [0, m - 1];
+    const path = run.paths[head];
+    let at = short(path[0]), first = at, last = at;
+    for (let t = 0; t < run.steps; t++) {
+      if (t) at += short(path[t] - path[t - 1]);
       for (let i = 0; i < m; i++)
         if (weight(run, t, head, i) >= 0.02) {
-          const p = run.kind === "attention" ? i : place(i);
-          if (p < first) first = p;
-          if (p > last) last = p;
+          const place = at + short(i - path[t]);
+          if (place < first) first = place;
+          if (place > last) last = place;
         }
-    return [first - 1, last + 1];
+    }
+    return last - first < m ? [first, last] : [0, m - 1]; // a head that comes round is on the cells as they are
   }
 
   drawMap() {
     const { run, head } = this, m = run.cells, [first, last] = this.visited();
     paint(this.map.canvas, run.steps, last - first + 1, (t, y) => blue(weight(run, t, head, (((last - y) % m) + m) % m)));
+    const what = run.kind === "attention" ? "positions" : "cells";
+    this.map.caption.textContent = `Where the head is over time: ${what} ${first} (bottom) to ${last} (top); the stronger the colour, the more weight. Dotted: the separator.`;
+    this.map.canvas.setAttribute("aria-label", this.map.caption.textContent);
   }
 
   // whose writing the letters on the tape show
@@ -242,13 +262,14 @@ class Panel {
         const cell = make("div", "cell");
         cell.append(make("div", "heads"), make("div", "symbol"), make("canvas"), make("div", "weight"), make("div", "heads"), make("div", "number"));
         cell.children[3].append(make("i"));
-        cell.onmouseenter = cell.onclick = () => this.ask(+cell.dataset.cell);
-        cell.onmouseleave = () => this.ask(null);
+        cell.onmouseenter = cell.onclick = () => { this.pointed = cell; this.ask(+cell.dataset.cell); };
+        cell.onmouseleave = () => { this.pointed = null; this.ask(null); };
         return cell;
       }));
       if (!run.memory) tape.querySelectorAll("canvas").forEach((c) => c.remove());
     }
-    const writers = this.writers(), half = count >> 1;
+    const writers = this.writers(), half = count >> 1, letters = [];
+    const first = run.kind === "attention" ? Math.max(0, Math.min(m - count, here - half)) : here - half; // a tape of tokens has ends
     const at = new Map();
     run.heads.forEach((h, k) => {
       if (h.kind === "attention" && k !== head) return;
@@ -256,8 +277,9 @@ class Panel {
       at.set(i, [...(at.get(i) ?? []), k]);
     });
     [...tape.children].forEach((cell, k) => {
-      const i = (((here - half + k) % m) + m) % m, w = weight(run, time, head, i);
+      const i = (((first + k) % m) + m) % m, w = weight(run, time, head, i);
       cell.dataset.cell = i;
+      if (cell === this.pointed) this.asked = i; // what is under the pointer has moved
       cell.classList.toggle("here", i === here);
       cell.classList.toggle("asked", i === this.asked);
       const marks = cell.querySelectorAll(".heads");
@@ -267,7 +289,7 @@ class Panel {
           return make(h === head ? "b" : "span", "", name + " ");
         }));
       });
-      $(".symbol", cell).textContent = this.symbol(i, writers);
+      letters.push($(".symbol", cell).textContent = this.symbol(i, writers));
       $(".weight i", cell).style.height = `${100 * w}%`;
       $(".number", cell).textContent = i;
       if (run.memory) {
@@ -275,7 +297,7 @@ class Panel {
         paint($("canvas", cell), 1, n, (x, y) => diverging(run.memory[base + y] / run.largest));
       }
     });
-    tape.setAttribute("aria-label", `cells ${tape.firstChild.dataset.cell} to ${tape.lastChild.dataset.cell} of the memory; ${run.heads[head].name} is on cell ${here}`);
+    tape.setAttribute("aria-label", `cells ${tape.firstChild.dataset.cell} to ${tape.lastChild.dataset.cell} with ${letters.map((x) => x || "nothing").join(", ")}; ${run.heads[head].name} is on ${here}`);
     this.letters.textContent = run.kind === "attention" ? "The tape: the tokens read so far" :
       `Letters: the token that was read when ${writers.length > 1 ? "a write head" : run.heads[writers[0]].name} last wrote to the cell`;
   }
@@ -295,13 +317,17 @@ class Panel {
       lines.push(`Head ${run.heads[head].name} is on ${place} ${here} with weight ${weight(run, time, head, here).toFixed(3)}.`);
       if (this.asked !== null && run.kind !== "attention") {
         const last = lastWrite(run, time, this.asked, this.writers());
-        lines.push(`Cell ${this.asked}: ` + (last ? `last written at step ${last.step + 1}, which read ${run.tokens[last.step]}, by ${run.heads[last.head].name}.` : "not written so far."));
+        const most = last ?? mostWritten(run, time, this.asked, this.writers());
+        const at = `at step ${most.step + 1}, which read ${run.tokens[most.step]}, by ${run.heads[most.head].name}`;
+        const share = weight(run, most.step, most.head, this.asked);
+        lines.push(`Cell ${this.asked}: ` + (last ? `last written ${at}.` : share < 0.001 ? "not written so far." : `written only faintly so far, most (weight ${share.toFixed(3)}) ${at}.`));
       }
     }
-    const other = panels.find((p) => p !== this && p.run.paths && run.paths && p.run.heads[head]?.name === run.heads[head].name);
+    const other = panels.find((p) => p !== this && p.run.kind === run.kind && run.paths && p.head === head && p.run.heads[head]?.name === run.heads[head].name);
     if (other) {
       const apart = run.paths[head].findIndex((cell, t) => t < other.run.steps && cell !== other.run.paths[head][t]);
-      lines.push(apart < 0 ? "This head is on the same cells in both." : `This head is on the same cells in both up to step ${apart}, and on another one at step ${apart + 1}.`);
+      const both = run.steps === other.run.steps ? "" : ", as long as both last";
+      lines.push(apart < 0 ? `This head is on the same cells in both${both}.` : `This head is on another cell than in the other from step ${apart + 1} on.`);
     }
     this.said.textContent = lines.join(" ");
   }
@@ -360,6 +386,7 @@ function pause() {
   timer = null;
   $("#play").textContent = "play";
   $("#play").setAttribute("aria-label", "play");
+  panels.forEach((p) => p.said.setAttribute("aria-live", "polite"));
 }
 
 function play() {
@@ -367,6 +394,7 @@ function play() {
   if (time >= +$("#time").max) go(0);
   $("#play").textContent = "pause";
   $("#play").setAttribute("aria-label", "pause");
+  panels.forEach((p) => p.said.setAttribute("aria-live", "off")); // nobody wants to be told every step of a film
   timer = setInterval(() => go(time + 1), 1000 / +$("#speed").value);
 }
 
@@ -378,6 +406,7 @@ function onKey(event) {
   const acts = {
     ArrowLeft: () => go(time - step), ArrowRight: () => go(time + step), Home: () => go(0), End: () => go(Infinity),
     ArrowUp: () => nextHead(-1), ArrowDown: () => nextHead(1), "[": () => nextCell(-1), "]": () => nextCell(1), " ": play,
+    Escape: () => panels.filter((p) => p.tape).forEach((p) => p.ask(null)),
   };
   if (!acts[key] || (typing && key !== "ArrowLeft" && key !== "ArrowRight") || (tag === "BUTTON" && key === " ")) return;
   if (sliding && (key === "ArrowUp" || key === "ArrowDown")) return;
@@ -419,7 +448,7 @@ async function begin() {
   $("#speed").onchange = () => { if (timer) { pause(); play(); } };
   document.addEventListener("keydown", onKey);
   addEventListener("resize", () => go(time));
-  dark.addEventListener("change", () => { panels.forEach((p) => p.run.heads.length ? p.drawMap() : null); go(time); });
+  dark.addEventListener("change", () => { panels.forEach((p) => (p.run.heads.length ? p.drawMap() : p.drawStates())); go(time); });
   go(0);
   document.documentElement.dataset.ready = "yes";
 }

@@ -20,6 +20,7 @@ from pntm_np.models.attention import Attention
 from pntm_np.models.mingru import MinGRU
 from pntm_np.models.ntm import NTM
 from pntm_np.models.pntm import PNTM
+from pntm_np.sealed import CheckpointError
 from pntm_np.signals import Stopped
 from tasks import Task
 
@@ -42,6 +43,23 @@ class Head:
     def path(self) -> np.ndarray:
         """Its cell at every step: where the address is largest."""
         return self.addresses.argmax(axis=1)
+
+    @property
+    def moves(self) -> np.ndarray:
+        """How far its cell moves from each step to the next, the short way round."""
+        m = self.addresses.shape[1]
+        return (np.diff(self.path) + m // 2) % m - m // 2
+
+    @property
+    def unrolled(self) -> np.ndarray:
+        """Its path as if the memory had no end: a head that keeps moving right is on ever larger cells."""
+        m, first = self.addresses.shape[1], int(self.path[0])
+        first = (first + m // 2) % m - m // 2
+        return first + np.concatenate([[0], np.cumsum(self.moves)])
+
+    @property
+    def came_round(self) -> bool:
+        return bool(np.ptp(self.unrolled) >= self.addresses.shape[1])
 
 
 @dataclass(frozen=True)
@@ -177,6 +195,8 @@ class Recorder:
         found = {k: rows[:steps] for k, rows in self.rows.items()}
         found = {k: rows if k.startswith("attention") else np.stack(rows) for k, rows in found.items()}
         logits = found["logits"].astype(np.float64)
+        if not np.isfinite(logits).all():
+            raise CheckpointError("what the machine computes is not finite: its parameters are damaged, or it diverged")
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return Trace(
             self.model.name,

@@ -10,13 +10,16 @@ from pntm_np import memory
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.answer import symbols_only
 from pntm_np.evaluation.command import Evaluating, thresholds
-from pntm_np.evaluation.score import evaluation_memory
+from pntm_np.evaluation.score import evaluation_memory, paper_cells
 from pntm_np.evaluation.trained import TaskNeeded, Trained, load_trained, task_of
 from pntm_np.files import write_atomically
+from pntm_np.models.attention import Attention
+from pntm_np.models.ntm import NTM
+from pntm_np.models.pntm import PNTM
 from pntm_np.trace.document import as_json
 from pntm_np.trace.errors import TraceError
 from pntm_np.trace.explain import explain
-from pntm_np.trace.figure import draw
+from pntm_np.trace.figure import drawn
 from pntm_np.trace.page import first_head, page
 from pntm_np.trace.record import Trace, record
 from pntm_np.trace.variants import effect_of_reads, source_of_reads
@@ -49,7 +52,7 @@ def load(asked: Asked, named: Task | None) -> tuple[Trained, Task]:
         return trained, symbols_only(trained)
 
 
-def check(text: str, task: Task, cells: int | None) -> int:
+def check(text: str, task: Task, cells: int | None, say: Callable[[str], None]) -> int:
     """The cells for this text, if it is one of the task's and they are enough."""
     task.check(text)
     wanted = evaluation_memory(len(text))
@@ -58,7 +61,20 @@ def check(text: str, task: Task, cells: int | None) -> int:
             f"the text has {len(text):,} symbols and the memory {cells:,} cells: heads would come round to where they "
             f"began; --memory-size {wanted} has room"
         )
+    if cells is not None and cells < paper_cells(len(text)):
+        say(f"heads may come round in {cells:,} cells; --memory-size {paper_cells(len(text))} is the paper's rule")
     return cells or wanted
+
+
+def require_room(trained: Trained, text: str, cells: int, kinds: set[str], device: str) -> None:
+    """Refuse a trace that cannot fit: the numbers of all steps are kept, and for JSON once more as text."""
+    architecture, steps = trained.model.architecture, 4 * len(text) + 16
+    layers = [architecture.layer] if trained.model.name == "ntm" else getattr(architecture, "mixers", ())
+    kept = sum(cells * (layer.cell + 2 * layer.heads) for layer in layers if isinstance(layer, (NTM, PNTM)))
+    kept += sum(steps * layer.heads for layer in layers if isinstance(layer, Attention))
+    need = memory.decoding_need(architecture, 1, steps, cells) + steps * kept * (90 if ".json" in kinds else 16)
+    lower = "--memory-size, or shorten the text" if trained.model.name in ("pntm", "ntm") else "the length of the text"
+    memory.require(need, f"a trace of {len(text):,} symbols", lower, device)
 
 
 def trace(
@@ -67,21 +83,22 @@ def trace(
     named: Task | None,
     cells: int | None,
     backend: str,
+    kinds: set[str],
     say: Callable[[str], None],
     stop: Callable[[], bool],
 ) -> list[Traced]:
     """The traces of all machines that were asked for, in their order."""
     loaded = [load(each, named) for each in asked]
-    tasks = {(task.name, task.symbols) for _, task in loaded}
+    tasks = {f"{task.name} with {task.symbols}" for _, task in loaded}
     if len(tasks) > 1:
-        raise TraceError(f"the two were trained on {' and '.join(sorted(name for name, _ in tasks))}: not on one task")
-    room = check(text, loaded[0][1], cells)
+        raise TraceError(f"--compare: the two were trained on {' and '.join(sorted(tasks))}: not on one task")
+    models = [trained.model for trained, _ in loaded]
+    if len({each.place for each in asked}) < len(asked) and not models[0].architecture.measured:
+        raise TraceError(f"--compare-tau: {models[0].name} has no shifts or gates to cut off: nothing to compare")
+    has_memory = any(model.name in ("pntm", "ntm") for model in models)
+    room = check(text, loaded[0][1], cells if has_memory else None, say)
     for trained, _ in loaded:
-        need = memory.decoding_need(trained.model.architecture, 1, 6 * len(text) + 16, room)
-        recorded = 8 * room * 64 * 6 * (len(text) + 3)  # every step's memory and addresses, as numbers and as text
-        memory.require(
-            need + recorded, f"a trace of {len(text):,} symbols with {room:,} cells", "--memory-size", backend
-        )
+        require_room(trained, text, room, kinds, backend)
     found = []
     with Workers(1) as workers:
         for (trained, task), each in zip(loaded, asked, strict=True):
@@ -100,21 +117,25 @@ def titles(traces: list[Trace], places: list[Path]) -> list[str]:
     return [f"{settings(t)}{f' ({name})' if same else ''}" for t, name in zip(traces, names, strict=True)]
 
 
-def write(traced: list[Traced], places: list[Path], out: Path) -> None:
-    """One file, in the form that its ending says; a page takes two traces, the others are of the first."""
+def rendered(traced: list[Traced], places: list[Path], kind: str, stop: Callable[[], bool]) -> bytes:
+    """A file of that ending; a page takes two traces, the others are of the first."""
     first = traced[0].trace
-    kind = out.suffix.lower()
     if kind == ".json":
-        write_atomically(out, as_json(first).encode())
-    elif kind == ".html":
+        return as_json(first, stop).encode()
+    if kind == ".html":
         of_memory = [one.trace.memory is not None for one in traced]
-        effects = [effect_of_reads(*one) if has else {} for one, has in zip(traced, of_memory, strict=True)]
+        effects = [effect_of_reads(*one, stop) if has else {} for one, has in zip(traced, of_memory, strict=True)]
         sources = [source_of_reads(*one) if has else {} for one, has in zip(traced, of_memory, strict=True)]
         traces = [one.trace for one in traced]
         chosen = [first_head(t, e) for t, e in zip(traces, effects, strict=True)]
-        write_atomically(out, page(traces, titles(traces, places), chosen, sources).encode())
-    else:
-        draw(first, out)
+        return page(traces, titles(traces, places), chosen, sources).encode()
+    return drawn(first, kind)
+
+
+def write(contents: dict[Path, bytes], say: Callable[[str], None]) -> None:
+    for out, content in contents.items():
+        write_atomically(out, content)
+        say(f"written: {out}")
 
 
 def told(traced: list[Traced], stop: Callable[[], bool]) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from pntm_np.checkpoint import Model
 from pntm_np.models import Options
+from pntm_np.signals import Stopped
 from pntm_np.trace.record import READ, WRITE, Head, Trace
 
 SHARP = 1e6  # times the logits of a shift: the softmax is one-hot for all that are not equal
@@ -39,12 +41,14 @@ def without_reads(model: Model, index: int) -> Model:
     return changed(model, **{"mixer.W_or": W_or, "mixer.controller.W_x": W_x})
 
 
-def effect_of_reads(model: Model, trace: Trace) -> dict[str, float]:
+def effect_of_reads(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
     """By how much the probability of the answer's tokens falls when a read head finds nothing, a mean over them."""
     steps = np.arange(trace.separator, len(trace))
     given = trace.predicted[steps]
 
     def probability(machine: Model) -> np.ndarray:
+        if stop():
+            raise Stopped
         logits = machine.forward(trace.tokens[None], trace.cells, trace.options)[0, steps].astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         return np.exp(logits[np.arange(len(steps)), given]) / np.exp(logits).sum(axis=1)

@@ -53,7 +53,7 @@ class Config:
     sharpen: float = 0.0  # weight of the mean entropy of the heads' shifts
     sharpen_gates: float = 0.0  # weight of the mean of z (1 - z) of minGRU's gates
     sharpen_rise: int = 0  # the first steps, over which both weights grow from 0
-    train_tau: float = 0.0  # the shifts' threshold in training
+    train_tau: float = 0.0  # the shifts' threshold in training; it grows from 0 while the learning rate falls
     train_gate_tau: float = 0.0  # and the gates'
     end_token: bool = True
     lengths: tuple[int, int] = (1, 120)  # of the final evaluation
@@ -135,6 +135,11 @@ class Config:
         share = min(1.0, step / self.sharpen_rise) if self.sharpen_rise else 1.0
         weights = {"shift_entropy": self.sharpen, "gate_uncertainty": self.sharpen_gates}
         return {name: weight * share for name, weight in weights.items() if weight}
+
+    def thresholds(self, step: int) -> tuple[float, float]:
+        """Of shifts and gates in training: a machine first learns, and then learns to do without what is cut off."""
+        share = 1.0 - self.learning_rate(step) / self.lr if self.cool_down else 1.0
+        return self.train_tau * share, self.train_gate_tau * share
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"lengths": list(self.lengths)}

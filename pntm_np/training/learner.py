@@ -54,7 +54,7 @@ def objective(
     """
     weights = config.sharpening(step)
     measures: dict[str, list] = {name: [] for name in weights}
-    options = Options(config.form, config.train_tau, config.train_gate_tau, measures)
+    options = Options(config.form, *config.thresholds(step), measures)
     logits = architecture.forward(params, batch.tokens, config.memory_size, options)
     loss = value = ad.softmax_cross_entropy(logits, batch.targets, batch.mask, total=total)
     for name, found in measures.items():

@@ -9,7 +9,7 @@ import pytest
 
 from pntm_np.models import Options
 from pntm_np.scans import default_form
-from pntm_np.trace.explain import explain, moves, phase
+from pntm_np.trace.explain import explain, phase
 from pntm_np.trace.record import READ, Head, follow
 from pntm_np.trace.variants import effect_of_reads, leaves, rounded, source_of_reads, without_reads
 from tests.pntm_np.trace.machines import MODELS, small, traced
@@ -20,8 +20,10 @@ def head_on(cells: list[int], m: int = 10, kind: str = READ) -> Head:
 
 
 def test_moves_go_the_short_way_round():
-    assert moves(head_on([0, 1, 2, 2, 1, 0, -1, -2, -1])).tolist() == [1, 1, 0, -1, -1, -1, -1, 1]
-    assert moves(head_on([8, 9, 10, 11])).tolist() == [1, 1, 1]
+    assert head_on([0, 1, 2, 2, 1, 0, -1, -2, -1]).moves.tolist() == [1, 1, 0, -1, -1, -1, -1, 1]
+    assert head_on([8, 9, 10, 11]).moves.tolist() == [1, 1, 1]
+    assert head_on(list(range(10))).unrolled.tolist() == list(range(10)) and not head_on(list(range(10))).came_round
+    assert head_on([0, -1, -2]).unrolled.tolist() == [0, -1, -2] and head_on(list(range(11))).came_round
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,8 @@ def test_moves_go_the_short_way_round():
         ([0] * 5, "stays where it is"),
         ([1, -1] * 5, "alternates (left 50%, right 50% of the steps)"),
         ([1, 1, 1, 0, 0, 0, -1], "goes 3 steps right, then 3 steps staying, then 1 step left"),
+        ([1, 1, 1, 1, 0, 0, 0, 0] * 4, "turns 7 times (stays 50%, right 50% of the steps)"),
+        ([1], "walks right, 1 cell in 1 step"),
     ],
 )
 def test_a_phase_in_words(steps, words):
@@ -93,12 +97,14 @@ def test_every_machine_is_explained(name):
         assert f"step {trace.first_error + 1}," in said[0]
     if trace.memory is not None:
         best = max(effects := effect_of_reads(model, trace), key=effects.__getitem__)
-        assert said[1].startswith(f"Head {best} carries the most")
+        assert said[1].startswith(f"Head {best} carries the most" if effects[best] >= 0.01 else "No read head matters")
         found = leaves(
             trace.heads, follow(rounded(model, trace.options)[0], trace, rounded(model, trace.options)[1]).heads
         )
         step = min(found.values(), default=None)
-        assert any(f"at step {step + 1}: it is on cell" in line for line in said) if found else "same cells" in said[-1]
+        told = f"at step {step + 1}: it is on cell" if found else "would be on the same cells"
+        assert any(told in line for line in said)
+        assert any(line.startswith("At the first error") for line in said) == (trace.first_error is not None)
 
 
 def test_a_machine_without_its_task_is_explained():

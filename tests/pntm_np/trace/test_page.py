@@ -154,7 +154,7 @@ def test_two_beside_each_other(files):
         assert "tau 0" in titles[0] and "tau 0.01" in titles[1] and titles[0] != titles[1]
         page.keyboard.press("End")
         said = page.locator(".said").all_inner_texts()
-        assert all("in both" in line for line in said)
+        assert all("This head is on another cell than in the other from step" in line for line in said)
         page.locator(".panel").nth(1).locator("select").select_option(label="read 3")
         assert page.locator(".panel select").first.evaluate("s => s.selectedOptions[0].label") == "read 3"
 

@@ -145,6 +145,16 @@ def test_sharpening_grows():
     assert late == pytest.approx(4 * early, rel=1e-4) and early > 0
 
 
+def test_thresholds_grow_while_the_learning_rate_falls():
+    cfg = config(steps=9, cool_down=4, train_tau=0.2, train_gate_tau=0.4)
+    assert [cfg.thresholds(n) for n in (1, 5, 6, 8)] == [(0, 0), (0, 0), (0, 0), (0.1, 0.2)]
+    assert config(train_tau=0.2).thresholds(1) == (0.2, 0)
+    with Workers(1) as workers:
+        data = samples(cfg, 1)
+        early, late = (learner(cfg, workers).step(data, n).loss for n in (1, 9))  # the same parameters
+    assert early != late
+
+
 def test_a_large_gradient_is_scaled_down():
     """Adam's first moment is a tenth of the gradient it was given: of the gradient itself, or of what is left of it."""
     means = []
