@@ -131,7 +131,7 @@ def _astray(trace: Trace, straight: Trace, effects: dict[str, float]) -> list[st
     """Where heads leave the path that they would take with one-hot shifts, and what that has to do with the error."""
     found, error, needed, said = leaves(trace.heads, straight.heads), trace.first_error, _needed(effects), []
     if rounds := [head.name for head in trace.heads if head.came_round]:
-        said.append(f"The memory is too small: {', '.join(rounds)} came round to cells that were passed before.")
+        said.append(f"The memory of {trace.cells} cells has an end: {', '.join(rounds)} came round to where it began.")
     if found:
         name = min(found, key=lambda head: (found[head], head not in needed))
         said.append(_leaving(trace, straight, name, found[name]))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pntm_np.evaluation.answer import SymbolsOnly, samples
+from pntm_np.evaluation.trained import load_trained
 from pntm_np.models import Options
 from pntm_np.scans import default_form
 from pntm_np.trace.explain import explain, phase
-from pntm_np.trace.record import READ, Head, follow
+from pntm_np.trace.record import READ, Head, follow, record
 from pntm_np.trace.variants import effect_of_reads, leaves, rounded, source_of_reads, without_reads
-from tests.pntm_np.trace.machines import MODELS, small, traced
+from tasks import TASKS
+from tests.pntm_np.trace.machines import MODELS, SHIPPED, small, traced
 
 
 def head_on(cells: list[int], m: int = 10, kind: str = READ) -> Head:
@@ -108,10 +112,31 @@ def test_every_machine_is_explained(name):
 
 
 def test_a_machine_without_its_task_is_explained():
-    from pntm_np.evaluation.answer import SymbolsOnly
-    from pntm_np.trace.record import record
-
     model = small("pntm")
     trace = record(model, SymbolsOnly("mine", "ab01"), "abba", 13, Options(default_form("cpu")))
     assert trace.expected is None and trace.first_error is None
     assert "not known here" in explain(model, trace)[0]
+
+
+def test_the_example_in_the_docs_by_the_definition():
+    """The step and the head that the page names, from paths that are computed in float64 with the sequential form."""
+    text = (Path(__file__).resolve().parents[3] / "docs" / "trace.md").read_text()
+    machine = next(path for path in SHIPPED if path.stem == "reverse-string-pntm")
+    trained = load_trained(machine)
+    asked = samples(TASKS["reverse-string"], 100, 1, 1)[0][0]
+    trace = record(trained.model, TASKS["reverse-string"], asked, 256, Options(default_form("cpu"), 0.0))
+    params = {k: w.astype(np.float64) for k, w in trained.model.params.items()}
+    paths = []
+    for tau in (0.0, 1.0):
+        state, found = trained.model.architecture.initial_state(1, 256, dtype=np.float64), []
+        for token in trace.tokens:
+            found.append(np.concatenate([state[1].write_address[0], state[1].read_address[0]]).argmax(axis=1))
+            options = Options("sequential", tau)
+            state, _ = trained.model.architecture.step(params, state, token[None], options)
+        paths.append(np.array(found))
+    apart = (paths[0] != paths[1]).argmax(axis=0)
+    step = apart[apart > 0].min()
+    name = trace.heads[int(np.flatnonzero(apart == step)[0])].name
+    assert f"Head {name} is the first to leave the path of one-hot shifts, at step {step + 1}:" in text
+    said = explain(trained.model, trace)
+    assert said[0] in text and any(f"Head {name} is the first to leave" in line for line in said)
