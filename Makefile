@@ -5,7 +5,7 @@ PYTHON ?= python3
 TASK ?= parity-check
 SEED ?= 0
 
-.PHONY: test train test-long test-kill lint format cuda-check bench-engine bench-scans clean
+.PHONY: test train test-long test-kill lint format cuda-check bench-engine bench-scans gallery clean
 
 # One process for each of two cores: more would each compile and train for themselves.
 test: .venv/installed
@@ -38,6 +38,16 @@ cuda-check: .venv-cuda/installed
 # The cost of the tape, beside HIPS autograd and beside NumPy by hand.
 bench-engine: .venv-bench/installed
 	.venv-bench/bin/python benchmarks/engine.py
+
+# One picture for each task, from the machines that are shipped.
+gallery: .venv/installed
+	mkdir -p results/gallery
+	.venv/bin/pntm trace results/checkpoints/parity-check-pntm.safetensors aaabbababb --tau 0.1 -o results/gallery/parity-check.png
+	.venv/bin/pntm trace results/checkpoints/cycle-navigation-pntm.safetensors siidissidi --tau 0.1 -o results/gallery/cycle-navigation.png
+	.venv/bin/pntm trace results/checkpoints/reverse-string-pntm.safetensors aabbabbbab --tau 0.03 -o results/gallery/reverse-string.png
+	.venv/bin/pntm trace results/checkpoints/duplicate-string-pntm.safetensors aabbabbb --tau 0.1 -o results/gallery/duplicate-string.png
+	.venv/bin/pntm trace results/checkpoints/modular-arithmetic-pntm.safetensors 1*2+4-3*2 -o results/gallery/modular-arithmetic.png
+	.venv/bin/pntm trace results/checkpoints/binary-addition-pntm.safetensors 01101+1011 --tau 0.001 -o results/gallery/binary-addition.png
 
 # Every form of the recurrences, from 64 to 65,536 steps; takes some minutes.
 bench-scans: .venv/installed
