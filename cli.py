@@ -265,7 +265,7 @@ def main() -> None:
 @click.option(
     "--train-tau",
     type=Number(),
-    help="Cut shifts below it off in training; with --cool-down it grows from 0. [default: 0]",
+    help="Cut shifts below it off in training; with --cool-down it grows up to it. [default: 0]",
 )
 @click.option("--train-gate-tau", type=Number(), help="The same of gates within it of 0 or 1. [default: 0]")
 @click.option("--no-end-token", is_flag=True, help="Answers end by their length, not by $.")
@@ -501,7 +501,11 @@ def solve(
 )
 @click.option("--explain", "in_words", is_flag=True, help="Say what happened, in a few sentences on stdout.")
 @click.option("--compare", type=Place(exists=True), help="Another machine, beside the first on an .html page.")
-@click.option("--compare-tau", type=Threshold(1), help="The shifts' threshold of the one beside it. [default: --tau]")
+@click.option(
+    "--compare-tau",
+    type=Threshold(1),
+    help="The threshold of the one beside it; auto chooses the gates', too. [default: --tau]",
+)
 @click.option("--compare-gate-tau", type=Threshold(0.5), help="And its gates'. [default: as --gate-tau]")
 @task_option
 @click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pntm_np.evaluation.thresholds import TAU
+from pntm_np.models.titles import TITLES
 from pntm_np.report import paper
 from pntm_np.scans import FORMS
 from pntm_np.sealed import CheckpointError
@@ -19,19 +20,16 @@ from pntm_np.training.loop import SOLVED
 from pntm_np.training.run import Run
 
 SHARP = "+"  # of a group: trained with sharpened shifts, and evaluated with thresholds that were chosen
-NAMES = {
-    "lstm": "LSTM",
-    "mingru": "minGRU",
-    "transformer": "Transformer",
-    "transformer-nope": "Transformer, NoPE",
-    "transformer-rope": "Transformer, RoPE",
-    "transformer-alibi": "Transformer, ALiBi",
-    "transformer-fire": "Transformer, FIRE",
-    "ntm": "NTM",
-    "pntm": "P-NTM",
-    "pntm" + SHARP: "P-NTM, sharpened",
-}
-ORDER = list(NAMES)
+ORDER = [
+    "lstm",
+    "mingru",
+    "transformer",
+    *(m for m in TITLES if m.startswith("transformer")),
+    "ntm",
+    "pntm",
+    "pntm" + SHARP,
+]
+NAMES = TITLES | {"transformer": "Transformer", "pntm" + SHARP: "P-NTM, sharpened"}
 # what has to be the paper's; budgets, how training ends and on how many inputs it is judged may differ, and every
 # caption says how
 FIXED = {"lr": 5e-4, "max_length": 40, "memory_size": 96, "end_token": True, "lengths": (1, 120)}
@@ -154,8 +152,11 @@ def _foreign(config: Config, known: list[Config]) -> str:
     ways = (bool(config.sharpen), config.tau == "auto")
     if ways not in WAYS or (config.tau not in (TAU, "auto")) or (any(ways) and config.model != "pntm"):
         return f"neither the paper's way nor ours: sharpen {config.sharpen:g}, tau {config.tau}"
-    if config.sharpen_gates and not config.sharpen:
-        return f"neither the paper's way nor ours: sharpen-gates {config.sharpen_gates:g} without sharpen"
+    for name in ("sharpen_gates", "train_tau", "train_gate_tau"):
+        if getattr(config, name) and not config.sharpen:
+            return (
+                f"neither the paper's way nor ours: {name.replace('_', '-')} {getattr(config, name):g} without sharpen"
+            )
     return "there is a run like it already" if config in known else ""
 
 
@@ -231,13 +232,15 @@ def _budget(runs: list[Trained]) -> str:
         text += f", the last {c.cool_down:,} with a falling learning rate" if c.cool_down else ""
         text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
         text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""
-        text += f" and {c.sharpen_gates:g} on open gates" if c.sharpen_gates else ""
+        text += f" and {c.sharpen_gates:g} on undecided gates" if c.sharpen_gates else ""
         text += f", growing over the first {c.sharpen_rise:,}" if c.sharpen and c.sharpen_rise else ""
         if c.train_tau or c.train_gate_tau:
             text += f", thresholds up to {c.train_tau:g} (shifts) and {c.train_gate_tau:g} (gates) in training"
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" else ""
         if c.stop_when_solved:
-            text += f", stopped after {SOLVED} evaluations without a mistake on lengths up to {2 * c.max_length}"
+            text += (
+                f", stopped before if {SOLVED} evaluations in a row made no mistake on lengths up to {2 * c.max_length}"
+            )
         text += f", judged on {c.samples} inputs of each length" if c.samples != paper.SAMPLES else ""
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:

@@ -68,11 +68,11 @@ def _carrier(trace: Trace, carrier: Head, effects: dict[str, float]) -> list[str
     needed = _needed(effects)
     if not needed:
         return [
-            f"No read head matters here: whichever finds nothing, the answer's symbols lose less than {NEEDED} of "
+            f"No read head matters here: whichever finds nothing, the symbols it gave lose less than {NEEDED} of "
             "their probability in the mean."
         ]
     said = [
-        f"Head {carrier.name} carries the most: if it found nothing, the answer's symbols would lose "
+        f"Head {carrier.name} carries the most: if it found nothing, the symbols that the machine gave would lose "
         f"{effects[carrier.name]:.3f} of their probability in the mean; while answering, its address has "
         f"{sharp[carrier.name]:.2f} on one cell"
         f"{', the sharpest' if sharp[carrier.name] == max(sharp.values()) else ''}."
@@ -122,8 +122,8 @@ def _walk(trace: Trace, head: Head) -> str:
         called = ": it buffers the input, a cell for each symbol"
     elif head.kind == READ and abs(after) >= STEADY and abs(before) >= STEADY and before * after < 0:
         called = ": it rewinds, over what it passed before"
-    elif head.kind == READ and abs(after) >= STEADY and abs(before) < 1 - STEADY:
-        called = ": it waits, then goes along what was written"
+    elif head.kind == READ and abs(after) >= STEADY and (by_phase[0] == 0).mean() >= STEADY:
+        called = ": it waits for the separator, then walks"
     return f"it {phase(by_phase[0])} while the input is read, and {phase(by_phase[1])} while it answers{called}"
 
 
@@ -141,12 +141,25 @@ def _astray(trace: Trace, straight: Trace, effects: dict[str, float]) -> list[st
             said.append(f"Of those that matter, {', '.join(later + steady)}.")
     else:
         said.append("With every shift rounded to one-hot, every head would be on the same cells.")
-        if error is not None and not rounds:
-            said[-1] += " So the heads do not go astray by blurring: what they are told is wrong, or what they find."
     if error is not None:
         now = [f"{h.name} on cell {h.path[error]} with {h.addresses[error].max():.3f}" for h in trace.of(READ)]
         said.append(f"At the first error, step {error + 1}: {', '.join(now)}.")
+        said.append(_blame(trace, straight, error))
     return said
+
+
+def _blame(trace: Trace, straight: Trace, error: int) -> str:
+    """Is it the blur? The rounded machine has read the same tokens, and they are right up to the first error."""
+    right = trace.task.encode(trace.expected)[: error + 1 - trace.separator]
+    wrong = np.flatnonzero(straight.predicted[trace.separator : error + 1] != right)
+    if not len(wrong):
+        return (
+            "With one-hot shifts the machine is right up to there and at that step: the blur of its heads is the cause."
+        )
+    return (
+        f"With one-hot shifts it would be wrong, too, and first at step {trace.separator + int(wrong[0]) + 1}: "
+        "the blur of its heads alone is not the cause."
+    )
 
 
 def _leaving(trace: Trace, straight: Trace, name: str, t: int) -> str:

@@ -320,14 +320,14 @@ class Panel {
         const most = last ?? mostWritten(run, time, this.asked, this.writers());
         const at = `at step ${most.step + 1}, which read ${run.tokens[most.step]}, by ${run.heads[most.head].name}`;
         const share = weight(run, most.step, most.head, this.asked);
-        lines.push(`Cell ${this.asked}: ` + (last ? `last written ${at}.` : share < 0.001 ? "not written so far." : `written only faintly so far, most (weight ${share.toFixed(3)}) ${at}.`));
+        lines.push(`Cell ${this.asked}: ` + (last ? `last ${run.kind === "ntm" ? "visited by a write head" : "written"} ${at}.` : share < 0.001 ? "not written so far." : `written only faintly so far, most (weight ${share.toFixed(3)}) ${at}.`));
       }
     }
     const other = panels.find((p) => p !== this && p.run.kind === run.kind && run.paths && p.head === head && p.run.heads[head]?.name === run.heads[head].name);
     if (other) {
       const apart = run.paths[head].findIndex((cell, t) => t < other.run.steps && cell !== other.run.paths[head][t]);
       const both = run.steps === other.run.steps ? "" : ", as long as both last";
-      lines.push(apart < 0 ? `This head is on the same cells in both${both}.` : `This head is on another cell than in the other from step ${apart + 1} on.`);
+      lines.push(apart < 0 ? `This head is on the same cells in both${both}.` : `This head is first on another cell than in the other at step ${apart + 1}.`);
     }
     this.said.textContent = lines.join(" ");
   }

@@ -66,13 +66,15 @@ def check(text: str, task: Task, cells: int | None, say: Callable[[str], None]) 
     return cells or wanted
 
 
-def require_room(trained: Trained, text: str, cells: int, kinds: set[str], device: str) -> None:
+def require_room(trained: Trained, text: str, cells: int, kinds: set[str], traces: int, device: str) -> None:
     """Refuse a trace that cannot fit: the numbers of all steps are kept, and for JSON once more as text."""
     architecture, steps = trained.model.architecture, 4 * len(text) + 16
     layers = [architecture.layer] if trained.model.name == "ntm" else getattr(architecture, "mixers", ())
     kept = sum(cells * (layer.cell + 2 * layer.heads) for layer in layers if isinstance(layer, (NTM, PNTM)))
     kept += sum(steps * layer.heads for layer in layers if isinstance(layer, Attention))
-    need = memory.decoding_need(architecture, 1, steps, cells) + steps * kept * (90 if ".json" in kinds else 16)
+    need = memory.decoding_need(architecture, 1, steps, cells) + traces * steps * kept * (
+        90 if ".json" in kinds else 16
+    )
     lower = "--memory-size, or shorten the text" if trained.model.name in ("pntm", "ntm") else "the length of the text"
     memory.require(need, f"a trace of {len(text):,} symbols", lower, device)
 
@@ -98,7 +100,7 @@ def trace(
     has_memory = any(model.name in ("pntm", "ntm") for model in models)
     room = check(text, loaded[0][1], cells if has_memory else None, say)
     for trained, _ in loaded:
-        require_room(trained, text, room, kinds, backend)
+        require_room(trained, text, room, kinds, len(loaded) + 1, backend)  # one more is made to explain them
     found = []
     with Workers(1) as workers:
         for (trained, task), each in zip(loaded, asked, strict=True):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from autodiff import array_module, to_host
 from pntm_np.checkpoint import Model
 from pntm_np.models import Options
 from pntm_np.signals import Stopped
@@ -22,9 +23,9 @@ def changed(model: Model, **edits: np.ndarray) -> Model:
 def rounded(model: Model, options: Options) -> tuple[Model, Options]:
     """With every shift one-hot: its largest strength becomes 1."""
     if model.name == "pntm":
-        return model, replace(options, tau=1.0)  # no strength reaches 1, so the largest alone remains
+        return model, replace(options, tau=1.0)  # of what is below 1 the largest remains
     names = [f"mixer.{side}.{kind}_s" for side in ("read", "write") for kind in "Wb"]
-    return changed(model, **{name: model.params[name] * np.float32(SHARP) for name in names}), options
+    return changed(model, **{name: model.params[name] * SHARP for name in names}), options
 
 
 def without_reads(model: Model, index: int) -> Model:
@@ -42,14 +43,15 @@ def without_reads(model: Model, index: int) -> Model:
 
 
 def effect_of_reads(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
-    """By how much the probability of the answer's tokens falls when a read head finds nothing, a mean over them."""
+    """By how much the probability of the tokens it gave falls if a read head finds nothing, a mean over the answer."""
     steps = np.arange(trace.separator, len(trace))
     given = trace.predicted[steps]
+    tokens = array_module(model.params["embed.weight"]).asarray(trace.tokens[None])
 
     def probability(machine: Model) -> np.ndarray:
         if stop():
             raise Stopped
-        logits = machine.forward(trace.tokens[None], trace.cells, trace.options)[0, steps].astype(np.float64)
+        logits = to_host(machine.forward(tokens, trace.cells, trace.options))[0, steps].astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         return np.exp(logits[np.arange(len(steps)), given]) / np.exp(logits).sum(axis=1)
 
@@ -63,7 +65,7 @@ def source_of_reads(model: Model, trace: Trace) -> dict[str, str]:
     """For each read head of a P-NTM the write head in whose share of a cell it finds what changes the output most."""
     if model.name != "pntm":
         return {}  # all write heads of an NTM write to all of a cell
-    w = {name: model.params[f"blocks.1.mixer.{name}"] for name in ("W_o", "W_m")}
+    w = {name: to_host(model.params[f"blocks.1.mixer.{name}"]) for name in ("W_o", "W_m")}
     writers, cell = trace.of(WRITE), len(w["W_m"])
     found = {}
     for k, head in enumerate(trace.of(READ)):

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+from pntm_np.models.titles import TITLES
 from pntm_np.trace.record import Trace
-
-NAMES = {"pntm": "P-NTM", "ntm": "NTM", "lstm": "LSTM", "mingru": "minGRU"}
-
-
-def machine(name: str) -> str:
-    return NAMES.get(name) or "Transformer, " + name.split("-")[-1].replace("nope", "NoPE").replace(
-        "rope", "RoPE"
-    ).replace("alibi", "ALiBi").replace("fire", "FIRE")
 
 
 def named(trace: Trace) -> str:
-    return f"{machine(trace.model)} on {trace.task.name}"
+    return f"{TITLES[trace.model]} on {trace.task.name}"
 
 
 def settings(trace: Trace) -> str:

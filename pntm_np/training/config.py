@@ -53,7 +53,7 @@ class Config:
     sharpen: float = 0.0  # weight of the mean entropy of the heads' shifts
     sharpen_gates: float = 0.0  # weight of the mean of z (1 - z) of minGRU's gates
     sharpen_rise: int = 0  # the first steps, over which both weights grow from 0
-    train_tau: float = 0.0  # the shifts' threshold in training; it grows from 0 while the learning rate falls
+    train_tau: float = 0.0  # the shifts' threshold in training; it grows from 0 as the learning rate falls
     train_gate_tau: float = 0.0  # and the gates'
     end_token: bool = True
     lengths: tuple[int, int] = (1, 120)  # of the final evaluation
@@ -119,7 +119,7 @@ class Config:
         for names, measure in ((of_shifts, "shift_entropy"), (of_gates, "gate_uncertainty")):
             for name in names:
                 has = not getattr(self, name) or measure in measured
-                _require(has, name, getattr(self, name), f"0: {self.model} has nothing to sharpen")
+                _require(has, name, getattr(self, name), f"0: {self.model} has nothing to sharpen or to cut off")
         cuts = self.tau == TAU or "shift_entropy" in measured or (self.tau == "auto" and measured)
         _require(cuts, "tau", self.tau, f"{TAU}: {self.model} has no shifts to cut off")
 

@@ -123,13 +123,14 @@ def test_what_is_not_the_papers_is_left_out_and_said(tmp_path):
     write_run(tmp_path, "parity-check", "mingru", 6, fails_after(120), tau="auto")
     write_run(tmp_path, "parity-check", "pntm", 7, fails_after(120), samples=1)
     write_run(tmp_path, "parity-check", "pntm", 9, fails_after(120), sharpen=0, tau=0.01, sharpen_gates=0.1)
+    write_run(tmp_path, "parity-check", "pntm", 10, fails_after(120), sharpen=0, tau=0.01, train_tau=0.1)
     write_run(tmp_path / "again", "parity-check", "pntm", 1, fails_after(120))
     failed = write_run(tmp_path, "parity-check", "pntm", 8, fails_after(120))
     (failed / "result.json").unlink()
     (failed / "failure.json").write_text('{"state": "diverged", "cause": "at step 7", "attempts": 1}')
     done = invoke("report", tmp_path, "--json")
     assert done.exit_code == 0, done.stderr
-    assert done.stderr.count("left out:") == 7 and "1 run has begun and not finished" in done.stderr
+    assert done.stderr.count("left out:") == 8 and "1 run has begun and not finished" in done.stderr
     assert "sharpen-gates 0.1 without sharpen" in done.stderr
     assert "its samples is 1, and the paper's 128" in done.stderr and "there is a run like it already" in done.stderr
     found = json.loads(done.stdout)["tables"]
@@ -143,7 +144,7 @@ def test_fewer_inputs_are_said(tmp_path):
     write_run(tmp_path, "parity-check", "pntm", 1, fails_after(120), sharpen_gates=0.1, sharpen_rise=50)
     caption = json.loads(invoke("report", tmp_path, "--json").stdout)["tables"]["best"]["caption"]
     assert "judged on 32 inputs of each length" in caption
-    assert "0.1 on open gates, growing over the first 50" in caption
+    assert "0.1 on undecided gates, growing over the first 50" in caption
 
 
 def test_collect(tmp_path):

@@ -11,6 +11,7 @@ import pntm_np as pn
 from pntm_np.evaluation.answer import answer
 from pntm_np.evaluation.trained import load_trained, task_of
 from pntm_np.models import MODELS, Options
+from pntm_np.models.ntm import address
 from pntm_np.scans import default_form
 from pntm_np.trace.document import document, numbers
 from pntm_np.trace.record import READ, WRITE, Trace, follow, record
@@ -48,7 +49,7 @@ def compare(model: pn.Model, trace: Trace) -> None:
     if pntm:  # (T, W, m, n / W): the shares of a cell side by side
         after = np.concatenate(list(after.swapaxes(0, 1)), axis=2)
     np.testing.assert_allclose(trace.memory, after, atol=CLOSE * max(1, np.abs(after).max()))
-    for head in trace.of(READ):  # what it read is what stands there
+    for head in trace.of(READ):  # what it read is what stands there; float32 sums over all cells
         found = np.einsum("tm,tmn->tn", head.addresses.astype(np.float64), trace.memory.astype(np.float64))
         np.testing.assert_allclose(head.vectors, found, atol=1e-4 * max(1, np.abs(found).max()))
 
@@ -80,6 +81,7 @@ def test_heads_and_memory_of_small_machines(name, seed):
     model = small(name, seed)
     trace = traced(model)
     compare(model, trace)
+    # what is recorded in float32, put together in float64: a rounding for each of a dozen steps
     np.testing.assert_allclose(trace.memory, rewritten(trace), atol=1e-5 * max(1, np.abs(trace.memory).max()))
     paths = {tuple(head.path) for head in trace.heads}
     assert len(paths) > 1, "heads that never move would show nothing"
@@ -92,6 +94,7 @@ def test_heads_and_memory_of_shipped_machines(machine):
     options = Options(default_form("cpu"), found["tau"], found["gate_tau"])
     trace = record(trained.model, task, problem(task.name, 41), 256, options)
     compare(trained.model, trace)
+    # a rounding for each of some hundred steps
     np.testing.assert_allclose(trace.memory, rewritten(trace), atol=1e-4 * max(1, np.abs(trace.memory).max()))
 
 
@@ -123,14 +126,41 @@ def test_attention_and_states_are_there():
 
 
 def test_attention_is_that_of_the_layer():
-    """One layer: what its heads look at, times the values, is what the layer gives."""
+    """softmax(q k / sqrt(size) + bias) of the first layer, written out in float64."""
     model = small("transformer-alibi")
     trace = traced(model)
-    states = [state for state, _ in again(model, trace)]
-    values = states[-1][0].values[0]  # (H, T, width / H) of the first layer
+    w = {
+        k.removeprefix("blocks.0."): p.astype(np.float64) for k, p in model.params.items() if k.startswith("blocks.0.")
+    }
+    x = model.params["embed.weight"].astype(np.float64)[trace.tokens]
+    x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * w["norm1.scale"] + w["norm1.bias"]
+    q, k = (np.stack(np.split(x @ w[f"mixer.{n}"].T, 2, axis=1)) for n in ("W_q", "W_k"))  # heads, T, 4
+    i = np.arange(len(trace))
+    slope = 2.0 ** (-8 / 2 * np.arange(1, 3))[:, None, None]
+    scores = q @ k.swapaxes(1, 2) / 2 - slope * (i[:, None] - i)
+    scores = np.where(i <= i[:, None], scores, -np.inf)
+    expected = np.exp(scores - scores.max(-1, keepdims=True))
+    expected /= expected.sum(-1, keepdims=True)
     looked = np.stack([head.addresses for head in trace.heads[:2]])
-    plain = looked @ values
-    assert plain.shape == values.shape and np.allclose(plain[:, 0], values[:, 0], atol=1e-4)
+    np.testing.assert_allclose(looked, expected, atol=CLOSE)
+
+
+def test_controls_of_an_ntm_are_those_that_moved_its_heads():
+    """The recorded shifts, put into the definition of an address, give the recorded addresses."""
+    model = small("ntm")
+    trace = traced(model)
+    layer = model.architecture.layer
+    weights = {k.removeprefix("mixer."): w for k, w in model.params.items() if k.startswith("mixer.")}
+    start = model.initial_state(1, trace.cells)
+    before = np.concatenate([start.read_address, start.write_address], axis=1)
+    heads = [*trace.of(READ), *trace.of(WRITE)]
+    for t in range(len(trace)):
+        controls = layer.controls(weights, model.architecture.width, trace.states["LSTM h"][t][None])
+        shifts = np.stack([head.shifts[t] for head in heads])[None]
+        memory = trace.memory[t - 1][None] if t else start.memory
+        now = address(controls.key, controls.beta, controls.gate, shifts, controls.gamma, before, memory)
+        np.testing.assert_allclose(now[0], [head.addresses[t] for head in heads], atol=1e-5)  # float32, another form
+        before = np.stack([head.addresses[t] for head in heads])[None]
 
 
 def test_following_the_same_machine_changes_nothing():

@@ -1,0 +1,12 @@
+"""The models' names as people write them."""
+
+TITLES = {
+    "lstm": "LSTM",
+    "mingru": "minGRU",
+    "transformer-nope": "Transformer, NoPE",
+    "transformer-rope": "Transformer, RoPE",
+    "transformer-alibi": "Transformer, ALiBi",
+    "transformer-fire": "Transformer, FIRE",
+    "ntm": "NTM",
+    "pntm": "P-NTM",
+}
