@@ -11,6 +11,7 @@ import pytest
 from pntm_np.evaluation.score import evaluate, evaluation_memory
 from pntm_np.evaluation.trained import load_trained, task_of
 from pntm_np.models import Options
+from pntm_np.report.session import report
 from pntm_np.scans import default_form
 from pntm_np.training.run import Run
 from pntm_np.workers import Workers
@@ -62,3 +63,15 @@ def test_the_readme_shows_what_was_found():
         ]
         shown = [f"{np.floor(100 * f['exact_match']) / 100:.2f}" for f in found]  # 1.00 is perfect
         assert f"| {task} | {' | '.join(shown)} |" in tables[{"pntm": "P-NTM", "ntm": "NTM"}[model]]
+
+
+def test_the_report_is_that_of_the_runs(tmp_path):
+    """Every table and figure again from what is in the repository; the README shows the main one."""
+    report(RESULTS, tmp_path, lambda line: None)
+    made, kept = ({path.name: path for path in place.iterdir()} for place in (tmp_path, RESULTS / "report"))
+    assert made.keys() == kept.keys()
+    for name in made:
+        if made[name].suffix in (".csv", ".md"):
+            assert made[name].read_text() == kept[name].read_text(), f"{name}: pntm report results"
+    table = (RESULTS / "report" / "best.md").read_text().split("\n\n")[0]
+    assert table in (RESULTS.parent / "README.md").read_text()

@@ -245,4 +245,7 @@ def _budget(runs: list[Trained]) -> str:
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:
         return next(iter(found))
-    return "; ".join(f"{text} ({count} runs)" for text, count in sorted(found.items(), key=lambda item: -item[1]))
+    return "; ".join(
+        f"{text} ({count} run{'s' if count > 1 else ''})"
+        for text, count in sorted(found.items(), key=lambda item: -item[1])
+    )

@@ -83,7 +83,7 @@ def test_captions_say_how_the_budget_differs(made):
     assert "batches of 128 for up to 500,000 iterations" in text
     assert "P-NTM: batches of 128, 3,000 iterations." in text
     assert "P-NTM, sharpened: batches of 32, at most 20,000 iterations, weight 0.01 on the entropy of shifts" in text
-    assert "stopped after 3 evaluations without a mistake on lengths up to 80." in text
+    assert "stopped before if 3 evaluations in a row made no mistake on lengths up to 80." in text
     assert "LSTM; Transformer, NoPE; Transformer, RoPE: batches of 32, at most 20,000 iterations, stopped" in text
     assert "| **1.00** |" in text
 
