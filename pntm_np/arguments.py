@@ -152,13 +152,20 @@ class Picture(Value):
         from pntm_np.picture import FORMATS
 
         endings, path = self.endings or FORMATS, Path(value)
-        if "\0" in value or value.endswith("/") or path.is_dir():
+        if not self._can_be_a_file(value):
             self.fail(f"{value!r:.60} is not the name of a file", param, ctx)
         if path.suffix.lower() not in endings:
             self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(endings)}", param, ctx)
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or len(path.name.encode()) > 200:
             self.fail(f"{value!r:.60}: a file of that name cannot be written in {path.parent}", param, ctx)
         return path
+
+    @staticmethod
+    def _can_be_a_file(value: str) -> bool:
+        try:
+            return "\0" not in value and not value.endswith("/") and not Path(value).is_dir()
+        except OSError:  # a name that is too long
+            return False
 
 
 class Size(Value):
