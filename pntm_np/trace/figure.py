@@ -63,8 +63,8 @@ def window(head: Head) -> tuple[int, int]:
     """The cells that a head comes to, counted along its path: one that went left of its first is below 0."""
     m, path = head.addresses.shape[1], head.unrolled
     aside = (np.arange(m) - head.path[:, None] + m // 2) % m - m // 2  # T, m: how far a cell is from the head
-    places = (path[:, None] + aside)[head.addresses >= SEEN]
-    first, last = int(places.min(initial=path.min())), int(places.max(initial=path.max()))
+    places = np.append((path[:, None] + aside)[head.addresses >= SEEN], path)
+    first, last = int(places.min()), int(places.max())
     more = max(0, min(ROOM, m) - (last - first + 1))
     first, last = first - more // 2, last + more - more // 2
     return (first, last) if last - first < m else (0, m - 1)  # a head that comes round is on the cells as they are

@@ -47,6 +47,13 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/scans/memory/fused.py",
     "pntm_np/sealed.py",
     "pntm_np/selftest.py",
+    "pntm_np/trace/document.py",
+    "pntm_np/trace/explain.py",
+    "pntm_np/trace/figure.py",
+    "pntm_np/trace/page.py",
+    "pntm_np/trace/record.py",  # what it is given is brought to the host first
+    "pntm_np/trace/session.py",
+    "pntm_np/trace/variants.py",
     "pntm_np/training/learner.py",  # batches and masks, before they are moved
     "pntm_np/training/run.py",
     "pntm_np/training/session.py",
