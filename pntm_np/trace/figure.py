@@ -14,6 +14,7 @@ TWO_COLUMNS = 48  # steps up to which two heads stand side by side
 SEEN = 0.02  # an address below it is no reason to show a cell
 ROOM = 8  # cells that are shown at least
 MOST_LABELS = 100  # tokens that fit along a wide axis
+MAP, STRIP, LABELS = 1.25, 0.3, 0.34  # inches: of a head's map, of its vectors, and of the tokens below them
 
 
 def drawn(trace: Trace, kind: str) -> bytes:
@@ -25,9 +26,9 @@ def drawn(trace: Trace, kind: str) -> bytes:
     else:
         figure = _states(trace)
     right = {True: ": right", False: ": wrong", None: ""}[trace.answer.right]
-    figure.suptitle(
-        f"{settings(trace)}\n{_short(trace.answer.text)} → {_short(trace.answer.answer)}{right}", fontsize=10
-    )
+    text = f"{settings(trace)}\n{_short(trace.answer.text)} → {_short(trace.answer.answer)}{right}"
+    placed = {} if figure.get_layout_engine() else {"y": 1 - 0.1 / figure.get_figheight(), "va": "top"}
+    figure.suptitle(text, fontsize=10, **placed)
     content = figure_bytes(figure, kind)
     pyplot().close(figure)
     return content
@@ -38,22 +39,26 @@ def _short(text: str, most: int = 60) -> str:
 
 
 def _heads(trace: Trace) -> Any:
+    """Places in inches, by hand: a layout that measures every label takes as long as all the drawing."""
     columns = 2 if len(trace) <= TWO_COLUMNS else 1
     blocks = [trace.of(WRITE), trace.of(READ)]
     rows = [heads[k : k + columns] for heads in blocks for k in range(0, len(heads), columns)]
-    width = min(4 + 0.15 * len(trace) * columns, 24)
-    figure = pyplot().figure(figsize=(max(width, 8), 1 + 1.9 * len(rows)), layout="constrained")
-    grid = figure.add_gridspec(2 * len(rows), columns, height_ratios=[4, 1] * len(rows), hspace=0.03)
+    across = min(max(0.15 * len(trace), 4.0), 22.0)
+    width, height = 0.75 + columns * (across + 0.75) + 0.2, 0.65 + len(rows) * (MAP + STRIP + LABELS)
+    figure = pyplot().figure(figsize=(width, height))
+
+    def place(left: float, top: float, wide: float, high: float) -> Any:
+        return figure.add_axes((left / width, 1 - (top + high) / height, wide / width, high / height))
+
     image = None
     for r, row in enumerate(rows):
         for c, head in enumerate(row):
-            above = figure.add_subplot(grid[2 * r, c])
-            below = figure.add_subplot(grid[2 * r + 1, c], sharex=above)
-            image = _address(above, trace, head)
+            left, top = 0.75 + c * (across + 0.75), 0.6 + r * (MAP + STRIP + LABELS)
+            image = _address(place(left, top, across, MAP), trace, head)
+            below = place(left, top + MAP + 0.04, across, STRIP)
             _vectors(below, trace, head)
-            above.tick_params(labelbottom=False)
             _tokens(below, trace, len(trace) * columns)
-    bar = figure.colorbar(image, ax=figure.axes, fraction=0.02, pad=0.01, aspect=40)
+    bar = figure.colorbar(image, cax=place(width - 0.75, 0.6, 0.14, min(4.0, height - 0.9)))
     bar.set_label("address", fontsize=9)
     bar.ax.tick_params(labelsize=8)
     return figure
@@ -83,6 +88,7 @@ def _address(axes: Any, trace: Trace, head: Head) -> Any:
     _marks(axes, trace)
     axes.set_ylabel(f"{head.name}\ncell", fontsize=8)
     axes.yaxis.get_major_locator().set_params(integer=True, nbins=5)
+    axes.set_xticks([])
     axes.tick_params(labelsize=7)
     axes.spines[:].set_color("0.6")
     return image
@@ -107,17 +113,18 @@ def _marks(axes: Any, trace: Trace) -> None:
 
 
 def _tokens(axes: Any, trace: Trace, across: int) -> None:
+    """The token of each step below it: texts, for thousands of ticks take seconds."""
     every = max(1, -(-across // (2 * MOST_LABELS)))
     wrong = trace.first_error
-    shown = [t for t in range(len(trace)) if t % every == 0 or t in (trace.separator, wrong)]
-    axes.set_xticks(shown, [trace.symbol(trace.tokens[t]) for t in shown], fontsize=7, family="monospace")
-    for t, label in zip(shown, axes.get_xticklabels(), strict=True):
-        if t == trace.separator:
-            label.set_fontweight("bold")
-        if wrong is not None and t == wrong + 1:  # the wrong token is read at the next step
-            label.set_color("#D55E00")
-            label.set_fontweight("bold")
-    axes.tick_params(axis="x", length=2, pad=1)
+    below = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": 7, "family": "monospace"}
+    axes.set_xticks([])
+    for t, token in enumerate(trace.tokens):
+        if t % every == 0 or t in (trace.separator, wrong):
+            mistaken = wrong is not None and t == wrong + 1  # the wrong token is read at the next step
+            weight, colour = (
+                ("bold", "#D55E00") if mistaken else ("bold" if t == trace.separator else "normal", "black")
+            )
+            axes.text(t, -0.04, trace.symbol(token), fontweight=weight, color=colour, **below)
 
 
 def _attention(trace: Trace) -> Any:
