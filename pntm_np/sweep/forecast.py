@@ -32,7 +32,8 @@ class Forecast:
     def seconds(self, planned: Planned) -> float:
         config = planned.config
         task = find(planned.source) if planned.source else TASKS[planned.task]
-        kind = replace(config, task="parity-check", symbols=TASKS["parity-check"].symbols, seed=0, steps=1)
+        short = {"steps": 1, "cool_down": 0}  # how many steps there are says nothing of what one takes
+        kind = replace(config, task="parity-check", symbols=TASKS["parity-check"].symbols, seed=0, **short)
         key = repr(kind)
         if key not in self.step:
             self.watch(f"{planned.variant}: timing a few steps")

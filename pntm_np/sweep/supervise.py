@@ -101,11 +101,11 @@ def _attempt(run: Run, command: list[str], care: Care, stop: Callable[[], bool])
                 _end(process, 5.0)
                 return Outcome("hung", f"no sign of life for {care.stall:g} s")
             time.sleep(POLL)
-    said = _last_line(log, began)
-    code = process.returncode
+    lines = _lines(log, began)
+    said, code = lines[-1] if lines else "", process.returncode
     if code == 0 and run.complete:
         return Outcome("done")
-    if code == USAGE and BUSY in said:
+    if code == USAGE and any(BUSY in line for line in lines):  # the one at work writes into the same log
         return Outcome("busy")
     if code in (USAGE, BAD_FILE, NOT_AVAILABLE):
         return Outcome("refused", said)
@@ -145,13 +145,12 @@ def _wait_until(stop: Callable[[], bool], seconds: float) -> bool:
     return stop()
 
 
-def _last_line(log: Path, began: int) -> str:
-    """What the process said last."""
+def _lines(log: Path, began: int) -> list[str]:
+    """What has been said last."""
     with contextlib.suppress(OSError), open(log, "rb") as file:
         file.seek(max(began, os.path.getsize(log) - 4096))
-        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
-        return next((line[:300] for line in reversed(lines) if line), "")
-    return ""
+        return [line.strip()[:300] for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    return []
 
 
 def last_step(run: Run) -> int:

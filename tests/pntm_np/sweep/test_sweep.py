@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -90,7 +91,20 @@ def test_the_same_run_by_hand_and_in_a_sweep(finished, tmp_path):
 
 def test_dry_run_writes_nothing(tmp_path):
     out = tmp_path / "out"
-    done = sweep("--tasks", "parity", "--seeds", "2", "--option", "steps=10", "--out", out, "--dry-run", "--json")
+    done = sweep(
+        "--tasks",
+        "parity",
+        "--seeds",
+        "2",
+        "--option",
+        "steps=10",
+        "--option",
+        "cool-down=5",
+        "--out",
+        out,
+        "--dry-run",
+        "--json",
+    )
     report = json.loads(done.stdout)
     assert report["to_do"] == 2 and report["seconds"] > 0 and not out.exists()
 
@@ -103,6 +117,31 @@ def test_shards_may_start_at_the_same_time(tmp_path):
     assert [process.wait(120) for process in shards] == [0] * 4
     found = json.loads(sweep("status", out, "--json").stdout)["runs"]
     assert [run["state"] for run in found] == ["done"] * 24
+
+
+def test_a_run_that_another_sweep_has_is_not_given_up(tmp_path):
+    """The process at work goes on writing into the log that the refusal is in."""
+    planned = read_grid(grid_file(tmp_path))[0]
+    run = Run(tmp_path / planned.name)
+    run.directory.mkdir()
+    run.write_config(planned.config)
+    log, over = run.path("log.txt"), threading.Event()
+
+    def refused_twice() -> bool:
+        return log.exists() and log.read_text().count("another process is at work") >= 2
+
+    def progress() -> None:
+        while not over.wait(0.002):
+            with open(log, "a") as file:
+                file.write("step 8\n")
+
+    with run.locked():
+        writer = threading.Thread(target=progress)
+        writer.start()
+        outcome = supervise(run.directory, planned, Care(), refused_twice)
+        over.set()
+        writer.join()
+    assert outcome.state == "stopped" and not run.path("failure.json").exists()
 
 
 def test_shards_do_their_part(tmp_path):
