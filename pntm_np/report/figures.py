@@ -13,7 +13,7 @@ from pntm_np.bench.forward import need
 from pntm_np.bench.plot import against_length, conditions, lines, plot_bench, style
 from pntm_np.picture import pyplot, write_figure
 from pntm_np.report import paper
-from pntm_np.report.gather import NAMES, ORDER, SHARP, Material, Trained, budgets
+from pntm_np.report.gather import MACHINES, NAMES, OPEN, ORDER, SHARP, Material, Trained, budgets
 from pntm_np.report.tables import BUDGET
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
@@ -24,6 +24,7 @@ SHORT = {
     "transformer-fire": "FIRE",
 }
 SHORT |= {"pntm" + SHARP: "P-NTM\nsharp."}
+SHORT |= {group + OPEN: f"{SHORT.get(group, NAMES[group])}\nno end" for group in MACHINES}
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def all_figures(material: Material) -> list[Figure]:
     found = []
     if material.runs:
         found.append(sensitivity(material))
-        if groups := [g for g in ("ntm", "pntm", "pntm" + SHARP) if material.of(g)]:
+        if groups := [g for end in ("", OPEN) for m in MACHINES if material.of(g := m + end)]:
             found.append(by_length(material, groups))
     for bench in material.benches[:1]:
         found += [speed(bench), memory_use(bench)]
@@ -80,6 +81,7 @@ def sensitivity(material: Material) -> Figure:
 
 def _colour(group: str) -> str:
     family = ("pntm", "ntm", "pntm" + SHARP, "lstm", "mingru")
+    group = group.removesuffix(OPEN)
     return COLOURS[family.index(group)] if group in family else COLOURS[5]
 
 

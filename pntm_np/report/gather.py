@@ -20,20 +20,15 @@ from pntm_np.training.loop import SOLVED
 from pntm_np.training.run import Run
 
 SHARP = "+"  # of a group: trained with sharpened shifts, and evaluated with thresholds that were chosen
-ORDER = [
-    "lstm",
-    "mingru",
-    "transformer",
-    *(m for m in TITLES if m.startswith("transformer")),
-    "ntm",
-    "pntm",
-    "pntm" + SHARP,
-]
+OPEN = "~"  # of a group: trained without an end token, and told how long an answer is
+MACHINES = ("ntm", "pntm", "pntm" + SHARP)  # those with a memory: what the paper is about
 NAMES = TITLES | {"transformer": "Transformer", "pntm" + SHARP: "P-NTM, sharpened"}
+NAMES |= {group + OPEN: f"{NAMES[group]}, no end token" for group in MACHINES}
+BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswith("transformer")))
+ORDER = [*BASELINES, *MACHINES, *(group + OPEN for group in MACHINES)]
 # what has to be the paper's; budgets, how training ends and on how many inputs it is judged may differ, and every
 # caption says how
-FIXED = {"lr": 5e-4, "max_length": 40, "memory_size": 96, "end_token": True, "lengths": (1, 120)}
-FIXED |= {"sizes": {}}
+FIXED = {"max_length": 40, "memory_size": 96, "lengths": (1, 120), "sizes": {}}
 WAYS = {(False, False): "", (True, True): SHARP}  # sharpened in training, thresholds chosen
 
 
@@ -102,7 +97,7 @@ class Material:
 
 
 def group_of(config: Config) -> str:
-    return config.model + WAYS[bool(config.sharpen), config.tau == "auto"]
+    return config.model + WAYS[bool(config.sharpen), config.tau == "auto"] + ("" if config.end_token else OPEN)
 
 
 def gather(directory: Path) -> Material:
@@ -149,7 +144,11 @@ def _foreign(config: Config, known: list[Config]) -> str:
             return f"its {name} is {getattr(config, name)!r}, and the paper's {value!r}"
     if config.samples != paper.SAMPLES and config.model in paper.SPREAD:  # whose perfect runs are counted
         return f"its samples is {config.samples}, and the paper's {paper.SAMPLES}"
+    if not config.end_token and config.model not in MACHINES:
+        return "it has no end token, and the others of its kind have one"
     ways = (bool(config.sharpen), config.tau == "auto")
+    if config.lr != paper.LEARNING_RATE and not config.sharpen:
+        return f"its lr is {config.lr:g}, and the paper's {paper.LEARNING_RATE:g}"
     if ways not in WAYS or (config.tau not in (TAU, "auto")) or (any(ways) and config.model != "pntm"):
         return f"neither the paper's way nor ours: sharpen {config.sharpen:g}, tau {config.tau}"
     for name in ("sharpen_gates", "train_tau", "train_gate_tau"):
@@ -229,6 +228,7 @@ def _budget(runs: list[Trained]) -> str:
     for run in runs:
         c = run.config
         text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
+        text += f" with a learning rate of {c.lr:g}" if c.lr != paper.LEARNING_RATE else ""
         text += f", the last {c.cool_down:,} with a falling learning rate" if c.cool_down else ""
         text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
         text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""

@@ -13,10 +13,10 @@ from pntm_np.bench.clock import duration
 from pntm_np.bench.forward import AGREE
 from pntm_np.bench.plot import conditions
 from pntm_np.report import paper
-from pntm_np.report.gather import NAMES, ORDER, SHARP, Far, Material, Trained, budgets
+from pntm_np.report.gather import MACHINES, NAMES, OPEN, ORDER, Far, Material, Trained, budgets
 from pntm_np.training.session import EVALUATION_SEED
 
-ARCHITECTURES = ("lstm", "mingru", "transformer", "ntm", "pntm", "pntm" + SHARP)
+ARCHITECTURES = ("lstm", "mingru", "transformer", *MACHINES)
 TRANSFORMERS = ("transformer-nope", "transformer-rope", "transformer-alibi", "transformer-fire")
 BUDGET = (
     f"The paper trained ten runs each with batches of {paper.BATCH} for up to {paper.ITERATIONS:,} iterations, and did "
@@ -65,7 +65,8 @@ def all_tables(material: Material) -> list[Table]:
     """Those for which there is something to show."""
     found: list[Table] = []
     if material.runs:
-        found += [best_scores(material, ARCHITECTURES), spread(material)]
+        without_end = [group + OPEN for group in MACHINES if material.of(group + OPEN)]
+        found += [best_scores(material, (*ARCHITECTURES, *without_end)), spread(material)]
         if material.of("transformer"):
             found.append(best_scores(material, TRANSFORMERS))
         found.append(every_run(material))

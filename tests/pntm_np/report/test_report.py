@@ -147,6 +147,24 @@ def test_fewer_inputs_are_said(tmp_path):
     assert "0.1 on undecided gates, growing over the first 50" in caption
 
 
+def test_machines_without_an_end_token_stand_alone(tmp_path):
+    """They are told how long an answer is: their scores are not those of machines that are not."""
+    write_run(tmp_path, "binary-addition", "pntm", 1, fails_after(41), lr=1e-3)
+    write_run(tmp_path, "binary-addition", "pntm", 2, fails_after(120), end_token=False)
+    write_run(tmp_path, "binary-addition", "ntm", 2, fails_after(120), end_token=False)
+    write_run(tmp_path, "binary-addition", "lstm", 1, fails_after(120), end_token=False)
+    write_run(tmp_path, "binary-addition", "ntm", 3, fails_after(120), lr=1e-3)
+    done = invoke("report", tmp_path, "--json")
+    assert done.stderr.count("left out:") == 2 and "no end token" in done.stderr and "its lr is 0.001" in done.stderr
+    best = json.loads(done.stdout)["tables"]["best"]
+    ours = {row[0]: row[-2:] for row in best["rows"] if row[1] == "ours"}
+    assert ours["P-NTM, sharpened"] == [mean_to(41), "0 to 1"] and ours["NTM"] == [None, "0"]
+    assert ours["P-NTM, sharpened, no end token"] == ours["NTM, no end token"] == [1.0, "0 to 1"]
+    assert "P-NTM, sharpened: batches of 32, at most 20,000 iterations with a learning rate of 0.001" in best["caption"]
+    spread = {row[0]: row[4] for row in json.loads(done.stdout)["tables"]["spread"]["rows"]}
+    assert spread["P-NTM, sharpened"] == 0 and spread["P-NTM, sharpened, no end token"] == 1
+
+
 def test_collect(tmp_path):
     for seed in (1, 2):
         place = write_run(tmp_path / "all", "parity-check", "pntm", seed, fails_after(120))
