@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import autodiff as ad
 import pntm_np as pn
 from pntm_np.evaluation import answer, bands, thresholds, trained
+from pntm_np.evaluation.decode import decode
 from pntm_np.evaluation.plot import plot_evaluation
 from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate, evaluation_memory, groups, problems
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, THRESHOLDS, generator
 from pntm_np.sealed import CheckpointError
+from pntm_np.signals import Stopped
 from pntm_np.workers import Workers
-from tasks import TASKS
+from tasks import TASKS, batch
 
 PARITY, ADDITION = TASKS["parity-check"], TASKS["binary-addition"]
 
@@ -145,18 +150,16 @@ def test_plots(tmp_path):
 
 # thresholds
 def choose(monkeypatch, score, model="pntm", **more):
+    """What is chosen if a machine's exact match, or exact match and loss, are as ``score`` says."""
     sizes = {"width": 8, "heads": 2, "cell": 4} if model == "pntm" else {}
-    seen = []
 
-    def evaluated(model, task, lengths, samples, seed, cells, options, *rest, **kwargs):
-        seen.append((max(lengths), rest[2], seed))
-        return Evaluation([LengthScore(n, 1, score(options), 1.0, 0.0) for n in lengths])
+    def fitted(model, task, max_length, cells, options, *rest):
+        found = score(options)
+        return thresholds.Fit(*found) if isinstance(found, tuple) else thresholds.Fit(found, 1e-4)
 
-    monkeypatch.setattr(thresholds, "evaluate", evaluated)
+    monkeypatch.setattr(thresholds, "fit", fitted)
     machine = pn.Model.new(model, 6, np.random.default_rng(0), **sizes)
-    options = thresholds.choose_thresholds(machine, PARITY, 40, 96, Options(), None, **more)
-    assert set(seen) <= {(40, THRESHOLDS, 0)}, "chosen on lengths of training alone, and a set of its own"
-    return options
+    return thresholds.choose_thresholds(machine, PARITY, 40, 96, Options(), None, **more)
 
 
 def test_the_largest_thresholds_that_cost_nothing(monkeypatch):
@@ -169,6 +172,48 @@ def test_the_largest_thresholds_that_cost_nothing(monkeypatch):
     found = choose(monkeypatch, lambda o: 0.9 if 0.01 < o.tau < 0.5 else 1.0)
     assert found.tau == 0.01, "what comes after a drop is luck"
     assert choose(monkeypatch, lambda o: 0.0) == Options(), "nothing to choose by"
+
+
+def test_the_loss_tells_of_rare_mistakes(monkeypatch):
+    found = choose(monkeypatch, lambda o: (1.0, 1e-5 if o.tau < 0.1 else 1e-3))
+    assert (found.tau, found.gate_tau) == (0.03, 0.2)
+    found = choose(monkeypatch, lambda o: (1.0, {0.0: 1e-3, 0.001: 2e-5, 0.003: 4e-4}.get(o.tau, 8e-4)))
+    assert found.tau == 0.003, "near the least that has been seen, not near the first"
+    found = choose(monkeypatch, lambda o: (0.9, 1e-5) if o.tau < 0.01 else (1.0, 1e-2))
+    assert found.tau == 0.5, "exact match comes first"
+
+
+@pytest.mark.parametrize("end_token", [True, False])
+def test_thresholds_are_judged_as_by_greedy_decoding(end_token):
+    """On lengths of training alone, and on a set of their own."""
+    machine = pn.load(Path(__file__).parents[3] / "results" / "checkpoints" / "parity-check-pntm.safetensors")
+    noise = np.random.default_rng(1)
+    spoilt = {name: w + 0.12 * noise.standard_normal(w.shape).astype("f4") for name, w in machine.params.items()}
+    machine, options = pn.Model(machine.name, machine.vocabulary, machine.sizes, spoilt), Options(tau=0.3, gate_tau=0.1)
+    with Workers(2) as workers:
+        found = thresholds.fit(machine, PARITY, 8, 32, options, workers, end_token, lambda: False)
+    exact, loss, tokens = [], 0.0, 0
+    for length in range(1, 9):
+        samples = batch(PARITY, generator(THRESHOLDS, 0, length), length, thresholds.SAMPLES, end_token)
+        logits = machine.forward(samples.tokens, 32, options)
+        loss += float(ad.softmax_cross_entropy(logits, samples.targets, samples.mask, total=1))
+        tokens += samples.mask.sum()
+        right = [row[mask] for row, mask in zip(samples.targets, samples.mask, strict=True)]
+        prompts, limits = [row[: length + 1] for row in samples.tokens], np.array([len(row) for row in right])
+        answers = decode(machine, prompts, limits, PARITY.end if end_token else None, 32, options)
+        exact += [list(a[a >= 0]) == list(row) for a, row in zip(answers, right, strict=True)]
+    assert 0.02 < found.exact_match < 0.98, "some are right and some are wrong"
+    assert found.exact_match == np.mean(exact) and found.loss == pytest.approx(loss / tokens, rel=1e-5)  # float32
+
+
+def test_thresholds_are_judged_in_parts_and_can_be_stopped(monkeypatch):
+    machine = pn.load(Path(__file__).parents[3] / "results" / "checkpoints" / "parity-check-pntm.safetensors")
+    with Workers(1) as workers:
+        judged = partial(thresholds.fit, machine, PARITY, 3, 32, Options(tau=0.1), workers, True)
+        monkeypatch.setattr(thresholds, "TOKENS", 5)
+        assert judged(lambda: False).exact_match == 1
+        with pytest.raises(Stopped):
+            judged(lambda: True)
 
 
 def test_thresholds_only_where_there_is_something_to_cut(monkeypatch):
