@@ -118,7 +118,10 @@ def by_length(material: Material, groups: list[str]) -> Figure:
         for k, group in enumerate(groups):
             for axes, task in zip(grid[k], paper.TASKS, strict=True):
                 axes.axvspan(0, 40, color="0.9", lw=0)
-                for n, run in enumerate(material.of(group, task)):
+                shown = material.of(group, task)
+                if not shown:
+                    axes.text(60, 0.5, "no runs", ha="center", va="center", color="0.45", fontsize=9)
+                for n, run in enumerate(shown):
                     at = [(row["length"], row["exact_match"]) for row in run.result["by_length"]]
                     axes.plot(
                         *zip(*at, strict=True), color=COLOURS[n % 6], ls=("-", "--")[n // 6 % 2], lw=1.3, alpha=0.85
@@ -127,7 +130,7 @@ def by_length(material: Material, groups: list[str]) -> Figure:
                 axes.grid(alpha=0.3)
                 if k == 0:
                     axes.set_title(task, fontsize=11)
-            grid[k][0].set_ylabel(NAMES[group], fontsize=11)
+            grid[k][0].set_ylabel(NAMES[group].replace(", ", "\n"), fontsize=11)
         figure.supxlabel("length of the input (grey: lengths of training)", fontsize=10)
         write_figure(figure, *paths)
 
