@@ -1,9 +1,8 @@
-"""Which heads of a machine need a blurred address: its sure answers with the shifts of one head made one-hot.
+"""Which heads of a machine need a blurred address: exact match with the shifts of one head made one-hot.
 
     python benchmarks/one_hot_heads.py results/checkpoints/*-pntm*.safetensors
 
-Sure are answers whose every token has 0.9 of the probability, of 1,024 on lengths of training. A machine that loses
-nothing moves its heads cell by cell.
+On 1,024 inputs of lengths of training. A machine that loses nothing moves its heads cell by cell.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.score import evaluation_memory
-from pntm_np.evaluation.thresholds import sure
+from pntm_np.evaluation.thresholds import fit
 from pntm_np.evaluation.trained import load_trained, task_of
 from pntm_np.models import Options
 from pntm_np.scans import default_form
@@ -31,21 +30,21 @@ def one_hot(model: Model, name: str, head: int | None) -> Model:
 
 
 def main(paths: list[str]) -> None:
-    print(f"{'sure with one-hot shifts of':40} none   read heads                 write heads")
+    print(f"{'exact match with one-hot shifts of':40} none   read heads                 write heads")
     with Workers(cores()) as workers:
         for path in paths:
             trained = load_trained(Path(path))
             task = task_of(trained, None)
 
-            def answers(model: Model) -> str:
+            def exact(model: Model) -> str:
                 cells = evaluation_memory(trained.max_length)
                 args = (cells, Options(default_form("cpu")), workers, trained.end_token, lambda: False)
-                return f"{sure(model, task, trained.max_length, *args):.3f}"
+                return f"{fit(model, task, trained.max_length, *args).exact_match:.3f}"
 
-            row = [answers(trained.model)]
+            row = [exact(trained.model)]
             for name in (f"{LAYER}.W_r", f"{LAYER}.W_w"):
                 heads = range(len(trained.model.params[name]))
-                row.append("  ".join(answers(one_hot(trained.model, name, head)) for head in heads))
+                row.append("  ".join(exact(one_hot(trained.model, name, head)) for head in heads))
             print(f"{Path(path).stem:40} {'  '.join(row)}", flush=True)
 
 

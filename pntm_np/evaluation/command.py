@@ -69,7 +69,7 @@ def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[s
             trained.end_token,
             tau == "auto",
             gate_tau == "auto",
-            lambda name, value, score: shown.advance(f"{name} {value:g}: sure of {score:.1%} of its answers"),
+            lambda name, value, fit: shown.advance(f"{name} {value:g}: exact match {fit.exact_match:.3f}"),
             evaluating.stop,
         )
     say(f"chosen on lengths up to {trained.max_length}: tau {options.tau:g}, gate-tau {options.gate_tau:g}")

@@ -1,19 +1,21 @@
 """Thresholds that keep a machine exact, chosen on lengths that it was trained on.
 
 The heads' shifts and minGRU's gates are never quite 0 or 1, and what they leak adds up over a long input. A threshold
-cuts the leak off; one that is too large cuts off what the machine needs, and that shows within the training length: it
-is less sure of its answers. So the largest is taken up to which as many of them stay sure as ever: first for the
-shifts, then for the gates.
+cuts the leak off; one that is too large cuts off what the machine needs, and that shows within the training length: in
+exact match if it is often needed, in the loss if it rarely is. So the largest is taken up to which exact match there
+stays at its best and the loss does not soar: first for the shifts, then for the gates.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
-from autodiff import array_module, logsumexp, to_host
+import numpy as np
+
+from autodiff import array_module, softmax_cross_entropy, to_host
 from pntm_np.checkpoint import Model
 from pntm_np.models import Options
 from pntm_np.randomness import THRESHOLDS, generator
@@ -25,8 +27,15 @@ TAU = 0.01  # the paper's
 TAUS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
 GATE_TAUS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
 COUNT, SAMPLES = 8, 128  # lengths, and samples of each
-SURE = 0.9  # of the probability at least, for every token of an answer
+SOARS = 30.0  # times the least loss: a cut that is harmless costs less, one that soon leads to mistakes costs more
 TOKENS = 8192  # of the rows that are computed together
+
+
+class Fit(NamedTuple):
+    """How well a machine does what it was trained to do."""
+
+    exact_match: float
+    loss: float  # mean cross-entropy of the answers' tokens
 
 
 def spread(longest: int, count: int) -> list[int]:
@@ -44,12 +53,12 @@ def choose_thresholds(
     end_token: bool = True,
     choose_tau: bool = True,
     choose_gate_tau: bool = True,
-    watch: Callable[[str, float, float], None] = lambda name, value, score: None,
+    watch: Callable[[str, float, Fit], None] = lambda name, value, fit: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Options:
-    """``options`` with the thresholds chosen; ``watch`` sees the share of sure answers with every candidate.
+    """``options`` with the thresholds chosen; ``watch`` sees how well every candidate does.
 
-    A machine that is sure of nothing keeps those of ``options``: there is nothing to choose by.
+    A machine that answers nothing right keeps those of ``options``: there is nothing to choose by.
     """
     measured = model.architecture.measured
     searches = (
@@ -59,17 +68,17 @@ def choose_thresholds(
     for name, values, wanted in searches:
         if not wanted:
             continue
-        scores = {}
+        fits = {}
         for value in values:
             candidate = replace(options, **{name: value})
-            scores[value] = sure(model, task, max_length, memory_size, candidate, workers, end_token, stop)
-            watch(name, value, scores[value])
-        if any(scores.values()):
-            options = replace(options, **{name: last_best(scores)})
+            fits[value] = fit(model, task, max_length, memory_size, candidate, workers, end_token, stop)
+            watch(name, value, fits[value])
+        if any(found.exact_match for found in fits.values()):
+            options = replace(options, **{name: last_best(fits)})
     return options
 
 
-def sure(
+def fit(
     model: Model,
     task: Task,
     max_length: int,
@@ -78,11 +87,10 @@ def sure(
     workers: Workers,
     end_token: bool,
     stop: Callable[[], bool],
-) -> float:
-    """The share of answers, to inputs up to the training length, of whose every token the machine is sure.
+) -> Fit:
+    """On lengths up to that of training, by predicting every token of an answer from the right ones before it.
 
-    Every token is predicted from the right ones before it, all at once. Greedy decoding finds the same answers where it
-    is right, for much more work; being right is not enough here, for a mistake in a thousand is easily missed.
+    An answer without a mistake in this is the one that greedy decoding finds, for much less work.
     """
     xp = array_module(model.params["embed.weight"])
     lengths = spread(max_length, COUNT)
@@ -94,20 +102,27 @@ def sure(
             for k in range(0, SAMPLES, rows):
                 yield Batch(*(part[k : k + rows] for part in samples))
 
-    def one(share: Batch) -> int:
+    def one(share: Batch) -> tuple[int, float, int]:
         if stop():
             raise Stopped
         tokens, targets, mask = map(xp.asarray, share)
         logits = model.forward(tokens, memory_size, options)
-        wanted = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-        holds = wanted - logsumexp(logits, axis=-1) >= math.log(SURE)
-        return int(to_host(xp.sum(xp.all(holds | ~mask, axis=1))))
+        right = xp.all((xp.argmax(logits, axis=-1) == targets) | ~mask, axis=1)
+        loss = softmax_cross_entropy(logits, targets, mask, total=1)
+        return int(to_host(xp.sum(right))), float(to_host(loss)), int(np.sum(share.mask))
 
-    return sum(workers.map(one, shares())) / (SAMPLES * len(lengths))
+    exact, loss, tokens = (sum(column) for column in zip(*workers.map(one, shares()), strict=True))
+    return Fit(exact / (SAMPLES * len(lengths)), loss / max(tokens, 1))
 
 
-def last_best(scores: dict[float, float]) -> float:
-    """The largest value up to which the score stays at its best; beyond a drop nothing is trusted."""
-    best = max(scores.values())
-    values = itertools.dropwhile(lambda v: scores[v] < best, sorted(scores))
-    return list(itertools.takewhile(lambda v: scores[v] == best, values))[-1]
+def last_best(fits: dict[float, Fit]) -> float:
+    """The largest value up to which nothing is lost; beyond a loss nothing is trusted."""
+    best = max(found.exact_match for found in fits.values())
+    values = list(itertools.dropwhile(lambda v: fits[v].exact_match < best, sorted(fits)))
+    chosen, least = values[0], fits[values[0]].loss
+    for value in values:
+        least = min(least, fits[value].loss)
+        if fits[value].exact_match < best or fits[value].loss > SOARS * least:
+            break
+        chosen = value
+    return chosen

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import autodiff as ad
 import pntm_np as pn
 from pntm_np.evaluation import answer, bands, thresholds, trained
 from pntm_np.evaluation.decode import decode
@@ -149,8 +150,14 @@ def test_plots(tmp_path):
 
 # thresholds
 def choose(monkeypatch, score, model="pntm", **more):
+    """What is chosen if a machine's exact match, or exact match and loss, are as ``score`` says."""
     sizes = {"width": 8, "heads": 2, "cell": 4} if model == "pntm" else {}
-    monkeypatch.setattr(thresholds, "sure", lambda m, task, longest, cells, options, *rest: score(options))
+
+    def fitted(model, task, max_length, cells, options, *rest):
+        found = score(options)
+        return thresholds.Fit(*found) if isinstance(found, tuple) else thresholds.Fit(found, 1e-4)
+
+    monkeypatch.setattr(thresholds, "fit", fitted)
     machine = pn.Model.new(model, 6, np.random.default_rng(0), **sizes)
     return thresholds.choose_thresholds(machine, PARITY, 40, 96, Options(), None, **more)
 
@@ -167,36 +174,44 @@ def test_the_largest_thresholds_that_cost_nothing(monkeypatch):
     assert choose(monkeypatch, lambda o: 0.0) == Options(), "nothing to choose by"
 
 
+def test_the_loss_tells_of_rare_mistakes(monkeypatch):
+    found = choose(monkeypatch, lambda o: (1.0, 1e-5 if o.tau < 0.1 else 1e-3))
+    assert (found.tau, found.gate_tau) == (0.03, 0.2)
+    found = choose(monkeypatch, lambda o: (1.0, {0.0: 1e-3, 0.001: 2e-5, 0.003: 4e-4}.get(o.tau, 8e-4)))
+    assert found.tau == 0.003, "near the least that has been seen, not near the first"
+    found = choose(monkeypatch, lambda o: (0.9, 1e-5) if o.tau < 0.01 else (1.0, 1e-2))
+    assert found.tau == 0.5, "exact match comes first"
+
+
 @pytest.mark.parametrize("end_token", [True, False])
-def test_sure_answers_are_counted_on_lengths_of_training(end_token):
-    """As if token by token; a machine that is sure is right, and greedy decoding finds its answer."""
+def test_thresholds_are_judged_as_by_greedy_decoding(end_token):
+    """On lengths of training alone, and on a set of their own."""
     machine = pn.load(Path(__file__).parents[3] / "results" / "checkpoints" / "parity-check-pntm.safetensors")
     noise = np.random.default_rng(1)
-    spoilt = {name: w + 0.08 * noise.standard_normal(w.shape).astype("f4") for name, w in machine.params.items()}
+    spoilt = {name: w + 0.12 * noise.standard_normal(w.shape).astype("f4") for name, w in machine.params.items()}
     machine, options = pn.Model(machine.name, machine.vocabulary, machine.sizes, spoilt), Options(tau=0.3, gate_tau=0.1)
     with Workers(2) as workers:
-        found = thresholds.sure(machine, PARITY, 8, 32, options, workers, end_token, lambda: False)
-    sure, exact = [], []
+        found = thresholds.fit(machine, PARITY, 8, 32, options, workers, end_token, lambda: False)
+    exact, loss, tokens = [], 0.0, 0
     for length in range(1, 9):
         samples = batch(PARITY, generator(THRESHOLDS, 0, length), length, thresholds.SAMPLES, end_token)
+        logits = machine.forward(samples.tokens, 32, options)
+        loss += float(ad.softmax_cross_entropy(logits, samples.targets, samples.mask, total=1))
+        tokens += samples.mask.sum()
         right = [row[mask] for row, mask in zip(samples.targets, samples.mask, strict=True)]
-        logits = machine.forward(samples.tokens, 32, options).astype("f8")
-        chance = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-        chance = np.take_along_axis(chance, samples.targets[..., None], -1)[..., 0]
-        sure += [bool((row[mask] >= 0.9).all()) for row, mask in zip(chance, samples.mask, strict=True)]
         prompts, limits = [row[: length + 1] for row in samples.tokens], np.array([len(row) for row in right])
         answers = decode(machine, prompts, limits, PARITY.end if end_token else None, 32, options)
         exact += [list(a[a >= 0]) == list(row) for a, row in zip(answers, right, strict=True)]
-    assert 0.02 < found < 0.98 and found == np.mean(sure)
-    assert found < np.mean(exact) < 1 and all(e for s, e in zip(sure, exact, strict=True) if s)
+    assert 0.02 < found.exact_match < 0.98, "some are right and some are wrong"
+    assert found.exact_match == np.mean(exact) and found.loss == pytest.approx(loss / tokens, rel=1e-5)  # float32
 
 
-def test_sure_answers_are_counted_in_parts_and_can_be_stopped(monkeypatch):
+def test_thresholds_are_judged_in_parts_and_can_be_stopped(monkeypatch):
     machine = pn.load(Path(__file__).parents[3] / "results" / "checkpoints" / "parity-check-pntm.safetensors")
     with Workers(1) as workers:
-        judged = partial(thresholds.sure, machine, PARITY, 3, 32, Options(tau=0.1), workers, True)
+        judged = partial(thresholds.fit, machine, PARITY, 3, 32, Options(tau=0.1), workers, True)
         monkeypatch.setattr(thresholds, "TOKENS", 5)
-        assert judged(lambda: False) == 1
+        assert judged(lambda: False).exact_match == 1
         with pytest.raises(Stopped):
             judged(lambda: True)
 
