@@ -45,6 +45,7 @@ from pntm_np.arguments import (
 )
 from pntm_np.bench.record import BenchError
 from pntm_np.checkpoint import CheckpointError
+from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.models import MODELS
 from pntm_np.report.session import ReportError
@@ -202,7 +203,7 @@ def bands_table(found: Any, max_length: int) -> None:
     from pntm_np.evaluation.bands import bands
 
     rows = [
-        [f"{b.first}..{b.last}", f"{b.exact_match:.3f}", f"{b.token_accuracy:.3f}", f"{b.chance:.1e}", b.trained]
+        [f"{b.first}..{b.last}", share(b.exact_match, 3), share(b.token_accuracy, 3), f"{b.chance:.1e}", b.trained]
         for b in bands(found, max_length)
     ]
     table(
@@ -351,10 +352,10 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
 
 def score_line(report: dict[str, Any]) -> None:
     if report["score"] is None:
-        click.echo(f"\nexact match {report['exact_match']:.4f}")
+        click.echo(f"\nexact match {share(report['exact_match'], 4)}")
     else:
         first, last = report["score_lengths"]
-        click.echo(f"\nscore: exact match {report['score']:.4f} on lengths {first}..{last}")
+        click.echo(f"\nscore: exact match {share(report['score'], 4)} on lengths {first}..{last}")
 
 
 @main.command("eval", short_help="Exact match of a trained machine, by length.")
@@ -845,7 +846,7 @@ def print_sweep(found: list, as_json: bool) -> None:
         return
     rows = [
         [g["task"], g["variant"], g["runs"], g["done"], g["running"], g["failed"], g["perfect"]]
-        + ["-" if g[key] is None else f"{g[key]:.4f}" for key in ("best", "mean")]
+        + ["-" if g[key] is None else share(g[key], 4) for key in ("best", "mean")]
         for g in groups
     ]
     table(["task", "variant", "runs", "done", "running", "failed", "perfect", "best", "mean"], rows)

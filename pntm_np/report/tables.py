@@ -12,6 +12,7 @@ from typing import Any
 from pntm_np.bench.clock import duration
 from pntm_np.bench.forward import AGREE
 from pntm_np.bench.plot import conditions
+from pntm_np.evaluation.shown import share
 from pntm_np.report import paper
 from pntm_np.report.gather import MACHINES, NAMES, OPEN, ORDER, Far, Material, Trained, budgets
 from pntm_np.training.session import EVALUATION_SEED
@@ -44,7 +45,7 @@ class Table:
         if value is None:
             return "-"
         if isinstance(value, float):
-            return f"{math.floor(100 * value + 1e-9) / 100 if 0.99 < value < 1 else value:.2f}"  # 1.00 is perfect
+            return share(value, 2)
         return f"{value:,}" if isinstance(value, int) else str(value)
 
     def as_markdown(self) -> str:
@@ -107,7 +108,7 @@ def spread(material: Material) -> Table:
         if not runs or group == "transformer":
             continue
         scores = [run.score for run in runs]
-        share = sum(run.perfect for run in runs) / (len(runs) + failed)
+        perfect = sum(run.perfect for run in runs) / (len(runs) + failed)
         trained = statistics.fmean(run.mean(1, 40) for run in runs)
         tasks = len({run.config.task for run in runs})
         row = [
@@ -115,7 +116,7 @@ def spread(material: Material) -> Table:
             tasks,
             len(runs),
             failed,
-            share,
+            perfect,
             statistics.fmean(scores),
             statistics.pstdev(scores),
             trained,
@@ -224,8 +225,8 @@ def length_in(seconds: float, lengths: list[int], times: list[float]) -> tuple[f
         return lengths[-1], True
     for k in range(len(lengths) - 1, 0, -1):
         if times[k - 1] <= seconds:
-            share = math.log(seconds / times[k - 1]) / math.log(times[k] / times[k - 1])
-            return lengths[k - 1] * (lengths[k] / lengths[k - 1]) ** share, False
+            between = math.log(seconds / times[k - 1]) / math.log(times[k] / times[k - 1])
+            return lengths[k - 1] * (lengths[k] / lengths[k - 1]) ** between, False
     return float("nan"), False
 
 

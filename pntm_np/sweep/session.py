@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autodiff import backend
+from pntm_np.evaluation.shown import share
 from pntm_np.files import unusable
 from pntm_np.progress import clock_time
 from pntm_np.sweep import cluster, local
@@ -99,7 +100,7 @@ class Overview:
         if outcome.failed:
             self._print(f"{planned.name}: {outcome.state}: {outcome.cause}")
         elif outcome.state == "done":
-            score = "" if now.score is None else f", exact match {now.score:.3f} on longer inputs"
+            score = "" if now.score is None else f", exact match {share(now.score, 4)} on longer inputs"
             self._print(f"{planned.name}: done at step {now.step:,}{score}")
 
     def look(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from pntm_np.evaluation.bands import EIGHTHS, bars
 from pntm_np.evaluation.score import Evaluation, LengthScore
+from pntm_np.evaluation.shown import share
 from pntm_np.progress import EVERY, clock_time
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
@@ -88,7 +89,7 @@ class PlainDisplay:
 
     def judged(self, step: int, evaluation: Evaluation) -> None:
         figures = "  ".join(f"{score.length}: {score.exact_match:.2f}" for score in evaluation.by_length)
-        self._say(f"step {step:,}  exact match {evaluation.mean('exact_match'):.3f} by length  {figures}")
+        self._say(f"step {step:,}  exact match {share(evaluation.mean('exact_match'), 3)} by length  {figures}")
 
     def evaluated(self, score: LengthScore) -> None:
         now = time.perf_counter()

@@ -16,6 +16,7 @@ from pntm_np.evaluation import answer, bands, thresholds, trained
 from pntm_np.evaluation.decode import decode
 from pntm_np.evaluation.plot import plot_evaluation
 from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate, evaluation_memory, groups, problems
+from pntm_np.evaluation.shown import share
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, THRESHOLDS, generator
 from pntm_np.sealed import CheckpointError
@@ -279,3 +280,8 @@ def test_what_a_checkpoint_says_of_its_training(tmp_path):
     pn.save(path, model)
     with pytest.raises(CheckpointError, match="no 'max_length'"):
         trained.load_trained(path)
+
+
+def test_only_what_is_perfect_looks_so():
+    assert [share(x, 3) for x in (0, 0.12345, 0.9985, 0.99999, 1.0)] == ["0.000", "0.123", "0.999", "0.999", "1.000"]
+    assert share(10_239 / 10_240, 4) == "0.9999" and share(0.99999, 4) == "0.9999"
