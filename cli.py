@@ -409,6 +409,7 @@ def evaluate(
         "task": task.name,
         "model": trained.model.name,
         "trained_to_length": trained.max_length,
+        "end_token": trained.end_token,
         "tau": options.tau,
         "gate_tau": options.gate_tau,
         "memory_size": cells,
@@ -422,13 +423,15 @@ def evaluate(
         print_evaluation(report, found, trained.max_length)
     say(f"{len(found.by_length) * samples:,} answers in {time.perf_counter() - began:.1f} s")
     if plot:
-        title = f"{trained.model.name} on {task.name}, trained on lengths up to {trained.max_length}"
+        told = "" if trained.end_token else " without end token"
+        title = f"{trained.model.name} on {task.name}{told}, trained on lengths up to {trained.max_length}"
         plot_evaluation(found, plot, title, trained.max_length)
 
 
 def print_evaluation(report: dict[str, Any], found: Any, max_length: int) -> None:
     settings = f"{cut_off(report)}, memory {report['memory_size']}, seed {report['seed']}"
-    click.echo(f"{report['model']} on {report['task']}: {settings}\n")
+    told = "" if report["end_token"] else " without end token, told how long an answer is"
+    click.echo(f"{report['model']} on {report['task']}{told}: {settings}\n")
     bands_table(found, max_length)
     score_line(report)
 

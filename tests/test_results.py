@@ -34,8 +34,9 @@ def test_a_shipped_machine_answers_as_reported(machine):
     options = Options(default_form("cpu"), found["tau"], found["gate_tau"])
     with Workers(1) as workers:
         now = evaluate(
-            trained.model, task_of(trained, None), [5, 40, 80, 120], 4, SEED, evaluation_memory(120), options, workers
-        )
+            trained.model, task_of(trained, None), [5, 40, 80, 120], 4, SEED, evaluation_memory(120), options, workers,
+            trained.end_token,
+        )  # fmt: skip
     if found["exact_match"] == 1:
         assert [score.exact_match for score in now.by_length] == [1.0] * 4
 
@@ -57,7 +58,8 @@ def test_the_readme_shows_what_was_found():
     text = (RESULTS.parent / "README.md").read_text()
     tables = {name: text.split(f"| {name}, exact match on |")[1].split("\n\n")[0] for name in ("P-NTM", "NTM")}
     for machine in MACHINES:
-        task, model = machine.stem.rsplit("-", 1)
+        trained, model = load_trained(machine), machine.stem.rsplit("-", 1)[1]
+        task = trained.task + ("" if trained.end_token else ", no end token")
         found = [
             json.loads(machine.with_name(f"{machine.stem}-{n}.json").read_text()) for n in ("41-120", "500", "1000")
         ]

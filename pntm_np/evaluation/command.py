@@ -9,6 +9,7 @@ from typing import Any
 from autodiff import array_module
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.score import Evaluation, evaluate, evaluation_memory
+from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.thresholds import GATE_TAUS, TAU, TAUS, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
@@ -32,7 +33,7 @@ class Evaluating:
         with Progress("length", len(every)) as shown:
             return evaluate(
                 self.model, self.task, every, samples, seed, cells, options, self.workers, self.trained.end_token,
-                watch=lambda score: shown.advance(f"{score.length}: exact match {score.exact_match:.2f}"),
+                watch=lambda score: shown.advance(f"{score.length}: exact match {share(score.exact_match, 2)}"),
                 stop=self.stop,
             )  # fmt: skip
 
@@ -69,7 +70,9 @@ def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[s
             trained.end_token,
             tau == "auto",
             gate_tau == "auto",
-            lambda name, value, fit: shown.advance(f"{name} {value:g}: exact match {fit.exact_match:.3f}"),
+            lambda name, value, fit: shown.advance(
+                f"{name} {value:g}: exact match {share(fit.exact_match, 3)}, loss {fit.loss:.1e}"
+            ),
             evaluating.stop,
         )
     say(f"chosen on lengths up to {trained.max_length}: tau {options.tau:g}, gate-tau {options.gate_tau:g}")

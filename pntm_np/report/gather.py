@@ -26,8 +26,8 @@ NAMES = TITLES | {"transformer": "Transformer", "pntm" + SHARP: "P-NTM, sharpene
 NAMES |= {group + OPEN: f"{NAMES[group]}, no end token" for group in MACHINES}
 BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswith("transformer")))
 ORDER = [*BASELINES, *MACHINES, *(group + OPEN for group in MACHINES)]
-# what has to be the paper's; budgets, how training ends and on how many inputs it is judged may differ, and every
-# caption says how
+# what has to be the paper's; budgets, the learning rate of sharpened machines, how training ends and on how many inputs
+# it is judged may differ, and every caption says how
 FIXED = {"max_length": 40, "memory_size": 96, "lengths": (1, 120), "sizes": {}}
 WAYS = {(False, False): "", (True, True): SHARP}  # sharpened in training, thresholds chosen
 
@@ -145,7 +145,7 @@ def _foreign(config: Config, known: list[Config]) -> str:
     if config.samples != paper.SAMPLES and config.model in paper.SPREAD:  # whose perfect runs are counted
         return f"its samples is {config.samples}, and the paper's {paper.SAMPLES}"
     if not config.end_token and config.model not in MACHINES:
-        return "it has no end token, and the others of its kind have one"
+        return "it has no end token: only machines with a memory are reported without"
     ways = (bool(config.sharpen), config.tau == "auto")
     if config.lr != paper.LEARNING_RATE and not config.sharpen:
         return f"its lr is {config.lr:g}, and the paper's {paper.LEARNING_RATE:g}"

@@ -140,9 +140,9 @@ def every_run(material: Material) -> Table:
     for run in material.runs:
         c, r = run.config, run.result
         cuts = [f"{r['tau']:g}" if c.model == "pntm" else "-", f"{r['gate_tau']:g}" if r["gate_tau"] else "-"]
-        what = [NAMES[run.group], c.task, str(c.seed), c.batch_size, r["step"], r["stopped_by"], *cuts]
+        what = [NAMES[run.group], c.task, str(c.seed), c.batch_size, f"{c.lr:g}", r["step"], r["stopped_by"], *cuts]
         rows.append([*what, run.score, run.mean(1, 40), *(run.mean(n, n) for n in (80, 120))])
-    columns = ["architecture", "task", "seed", "batch", "iterations", "ended by", "tau", "gate tau", "score"]
+    columns = ["architecture", "task", "seed", "batch", "rate", "iterations", "ended by", "tau", "gate tau", "score"]
     failed = "".join(f" {run.place.name} failed: {run.cause}." for run in material.failed)
     return Table(
         "runs",
@@ -159,7 +159,8 @@ def far(evaluations: list[Far]) -> Table:
         lengths = [row["length"] for row in found["by_length"]]
         span = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
         samples = sum(row["samples"] for row in found["by_length"])
-        row = [found["task"], NAMES.get(found["model"], found["model"]), span, samples, str(found["seed"])]
+        machine = NAMES.get(found["model"], found["model"]) + ("" if found.get("end_token", True) else ", no end token")
+        row = [found["task"], machine, span, samples, str(found["seed"])]
         row += [found["exact_match"], found["token_accuracy"], f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}"]
         rows.append([*row, found["memory_size"], name])
     order = {task: k for k, task in enumerate(paper.TASKS)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,30 +42,13 @@ def standing(directory: Path, planned: Planned) -> Standing:
             state, score, step = "done", result["score"], result["step"]
         except CheckpointError as error:
             state, cause = "failed", str(error)
-    elif at_work(run):
+    elif run.at_work:
         state = "running"
     elif given_up := failure(place):
         state, cause = "failed", f"{given_up.state}: {given_up.cause}".rstrip(": ")
     else:
         state = "stopped" if step else "waiting"
     return Standing(planned.name, planned.task, planned.variant, config.seed, state, step, config.steps, score, cause)
-
-
-def at_work(run: Run) -> bool:
-    """Whether a process holds the run's lock."""
-    try:
-        import fcntl
-
-        lock = os.open(run.path(".lock"), os.O_RDWR)
-    except (ImportError, OSError):
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
 
 
 def summary(standings: Iterable[Standing]) -> list[dict[str, Any]]:

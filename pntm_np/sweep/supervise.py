@@ -48,6 +48,9 @@ class Care:
 def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
     """Make the run in ``directory``, from wherever it stands, and write down why if it fails."""
     run = Run(directory)
+    while run.at_work:  # another sweep has it, or its process is about to end
+        if _wait_until(stop, 1.0):
+            return Outcome("stopped")
     if run.complete:
         return Outcome("done")
     directory.mkdir(parents=True, exist_ok=True)
@@ -57,12 +60,8 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], 
     attempts, furthest = 0, -1
     while True:
         outcome = _attempt(run, _command(directory, planned, care), care, stop)
-        if outcome.state == "busy":  # its process is about to end, or another sweep has it
-            if _wait_until(stop, 1.0):
-                return Outcome("stopped")
-            if run.complete:
-                return Outcome("done")
-            continue
+        if outcome.state == "busy":  # another sweep was faster
+            return supervise(directory, planned, care, stop)
         step = last_step(run)
         attempts, furthest = (attempts + 1 if step <= furthest else 1), max(step, furthest)
         outcome = Outcome(outcome.state, outcome.cause, attempts)

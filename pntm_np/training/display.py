@@ -88,7 +88,7 @@ class PlainDisplay:
         pass
 
     def judged(self, step: int, evaluation: Evaluation) -> None:
-        figures = "  ".join(f"{score.length}: {score.exact_match:.2f}" for score in evaluation.by_length)
+        figures = "  ".join(f"{score.length}: {share(score.exact_match, 2)}" for score in evaluation.by_length)
         self._say(f"step {step:,}  exact match {share(evaluation.mean('exact_match'), 3)} by length  {figures}")
 
     def evaluated(self, score: LengthScore) -> None:
@@ -98,7 +98,7 @@ class PlainDisplay:
             self._say(f"step {self.meter.step:,}  {self.meter.line()}")
         if now - self.last >= EVERY:
             self.last = now
-            self._say(f"evaluated up to length {score.length}: exact match {score.exact_match:.2f}")
+            self._say(f"evaluated up to length {score.length}: exact match {share(score.exact_match, 2)}")
 
 
 class LiveDisplay:
@@ -162,7 +162,7 @@ class LiveDisplay:
     def evaluated(self, score: LengthScore) -> None:
         self.meter.end = self.meter.end or time.perf_counter()
         last = self.meter.config.lengths[1]
-        self.note = f"\nevaluating: length {score.length} of {last}, exact match {score.exact_match:.2f}"
+        self.note = f"\nevaluating: length {score.length} of {last}, exact match {share(score.exact_match, 2)}"
 
 
 def display(config: Config, title: str) -> LiveDisplay | PlainDisplay:

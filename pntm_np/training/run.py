@@ -106,6 +106,23 @@ class Run:
         finally:
             os.close(lock)
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a process holds the lock."""
+        try:
+            import fcntl
+
+            lock = os.open(self.path(".lock"), os.O_RDWR)
+        except (ImportError, OSError):
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
     # configuration and result
     def write_config(self, config: Config) -> None:
         self._write_json("config.json", config.as_json())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +154,8 @@ def choose(monkeypatch, score, model="pntm", **more):
     """What is chosen if a machine's exact match, or exact match and loss, are as ``score`` says."""
     sizes = {"width": 8, "heads": 2, "cell": 4} if model == "pntm" else {}
 
-    def fitted(model, task, max_length, cells, options, *rest):
+    def fitted(model, shares, cells, options, *rest):
+        assert max(share.tokens.shape[1] for share in shares) == 81, "chosen on lengths of training alone"
         found = score(options)
         return thresholds.Fit(*found) if isinstance(found, tuple) else thresholds.Fit(found, 1e-4)
 
@@ -184,37 +185,57 @@ def test_the_loss_tells_of_rare_mistakes(monkeypatch):
     assert found.tau == 0.5, "exact match comes first"
 
 
+def test_a_loss_of_nothing_and_one_that_is_none(monkeypatch):
+    found = choose(monkeypatch, lambda o: (1.0, 0.0 if o.tau == 0 else 1e-7))
+    assert found.tau == 0.5, "what rounding leaves is not compared"
+    found = choose(monkeypatch, lambda o: (1.0, 1e-5 if o.tau < 0.1 else math.nan))
+    assert found.tau == 0.03
+
+
 @pytest.mark.parametrize("end_token", [True, False])
-def test_thresholds_are_judged_as_by_greedy_decoding(end_token):
-    """On lengths of training alone, and on a set of their own."""
+def test_thresholds_are_judged_as_by_greedy_decoding(end_token, device):
+    """On a set of their own; and the loss is that of training."""
     machine = pn.load(Path(__file__).parents[3] / "results" / "checkpoints" / "parity-check-pntm.safetensors")
     noise = np.random.default_rng(1)
-    spoilt = {name: w + 0.12 * noise.standard_normal(w.shape).astype("f4") for name, w in machine.params.items()}
+    spoilt = {name: w + 0.08 * noise.standard_normal(w.shape).astype("f4") for name, w in machine.params.items()}
     machine, options = pn.Model(machine.name, machine.vocabulary, machine.sizes, spoilt), Options(tau=0.3, gate_tau=0.1)
     with Workers(2) as workers:
-        found = thresholds.fit(machine, PARITY, 8, 32, options, workers, end_token, lambda: False)
+        shares = list(thresholds.samples(PARITY, 8, end_token))
+        found = thresholds.fit(machine.to(device), shares, 32, options, workers)
+        assert thresholds.fit(machine, shares, 32, replace(options, form="paper"), workers) == pytest.approx(
+            found, 1e-5
+        )
     exact, loss, tokens = [], 0.0, 0
     for length in range(1, 9):
-        samples = batch(PARITY, generator(THRESHOLDS, 0, length), length, thresholds.SAMPLES, end_token)
-        logits = machine.forward(samples.tokens, 32, options)
-        loss += float(ad.softmax_cross_entropy(logits, samples.targets, samples.mask, total=1))
-        tokens += samples.mask.sum()
-        right = [row[mask] for row, mask in zip(samples.targets, samples.mask, strict=True)]
-        prompts, limits = [row[: length + 1] for row in samples.tokens], np.array([len(row) for row in right])
+        drawn = batch(PARITY, generator(THRESHOLDS, 0, length), length, thresholds.SAMPLES, end_token)
+        logits = machine.forward(drawn.tokens, 32, options)
+        loss += float(ad.softmax_cross_entropy(logits, drawn.targets, drawn.mask, total=1))
+        tokens += drawn.mask.sum()
+        right = [row[mask] for row, mask in zip(drawn.targets, drawn.mask, strict=True)]
+        prompts, limits = [row[: length + 1] for row in drawn.tokens], np.array([len(row) for row in right])
         answers = decode(machine, prompts, limits, PARITY.end if end_token else None, 32, options)
         exact += [list(a[a >= 0]) == list(row) for a, row in zip(answers, right, strict=True)]
     assert 0.02 < found.exact_match < 0.98, "some are right and some are wrong"
     assert found.exact_match == np.mean(exact) and found.loss == pytest.approx(loss / tokens, rel=1e-5)  # float32
 
 
-def test_thresholds_are_judged_in_parts_and_can_be_stopped(monkeypatch):
-    machine = pn.load(Path(__file__).parents[3] / "results" / "checkpoints" / "parity-check-pntm.safetensors")
-    with Workers(1) as workers:
-        judged = partial(thresholds.fit, machine, PARITY, 3, 32, Options(tau=0.1), workers, True)
-        monkeypatch.setattr(thresholds, "TOKENS", 5)
-        assert judged(lambda: False).exact_match == 1
-        with pytest.raises(Stopped):
-            judged(lambda: True)
+def test_samples_come_in_parts_and_fewer_where_they_are_long(monkeypatch):
+    whole = list(thresholds.samples(PARITY, 3))
+    monkeypatch.setattr(thresholds, "TOKENS", 50 * 7)
+    parts = list(thresholds.samples(PARITY, 3))
+    assert [len(part.tokens) for part in whole] == [128] * 3 and [len(p.tokens) for p in parts[-3:]] == [50, 50, 28]
+    for k in range(3):
+        joined = np.concatenate([p[k] for p in parts[-3:]])
+        assert np.array_equal(joined, whole[-1][k])
+    monkeypatch.setattr(thresholds, "TOKENS", 5)
+    long = [part for part in thresholds.samples(PARITY, 40) if part.tokens.shape[1] == 81]
+    assert [len(part.tokens) for part in long] == [1] * 7  # 128 x 5 tokens are 7 rows
+
+
+def test_choosing_can_be_stopped():
+    machine = pn.Model.new("pntm", 6, np.random.default_rng(0), width=8, heads=2, cell=4)
+    with Workers(1) as workers, pytest.raises(Stopped):
+        thresholds.choose_thresholds(machine, PARITY, 3, 32, Options(), workers, stop=lambda: True)
 
 
 def test_thresholds_only_where_there_is_something_to_cut(monkeypatch):

@@ -119,29 +119,47 @@ def test_shards_may_start_at_the_same_time(tmp_path):
     assert [run["state"] for run in found] == ["done"] * 24
 
 
-def test_a_run_that_another_sweep_has_is_not_given_up(tmp_path):
-    """The process at work goes on writing into the log that the refusal is in."""
+def test_a_run_that_another_sweep_has_is_waited_for(tmp_path):
+    """Nothing is started or written there meanwhile: the other sweep looks for signs of life."""
     planned = read_grid(grid_file(tmp_path))[0]
-    run = Run(tmp_path / planned.name)
-    run.directory.mkdir()
-    run.write_config(planned.config)
+    run, asked = Run(tmp_path / planned.name), []
+
+    def stop() -> bool:
+        asked.append(None)
+        return len(asked) > 12
+
+    with run.locked():
+        before = sorted(run.directory.iterdir())
+        assert run.at_work and supervise(run.directory, planned, Care(), stop).state == "stopped"
+        assert sorted(run.directory.iterdir()) == before
+    assert not run.at_work and supervise(run.directory, planned, Care(), lambda: False).state == "done"
+
+
+def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
+    """It took the run after we looked; its process goes on writing into the log that our refusal is in."""
+    planned = read_grid(grid_file(tmp_path))[0]
+    run, looks = Run(tmp_path / planned.name), []
+
+    def look(self: Run) -> bool:
+        looks.append(None)
+        return len(looks) > 1
+
+    monkeypatch.setattr(Run, "at_work", property(look))
     log, over = run.path("log.txt"), threading.Event()
 
-    def refused_twice() -> bool:
-        return log.exists() and log.read_text().count("another process is at work") >= 2
-
     def progress() -> None:
-        while not over.wait(0.002):
+        while not over.wait(0.05):
             with open(log, "a") as file:
                 file.write("step 8\n")
 
+    writer = threading.Thread(target=progress, daemon=True)
     with run.locked():
-        writer = threading.Thread(target=progress)
         writer.start()
-        outcome = supervise(run.directory, planned, Care(), refused_twice)
+        outcome = supervise(run.directory, planned, Care(), lambda: len(looks) > 1)
         over.set()
         writer.join()
     assert outcome.state == "stopped" and not run.path("failure.json").exists()
+    assert "another process is at work" in log.read_text()
 
 
 def test_shards_do_their_part(tmp_path):

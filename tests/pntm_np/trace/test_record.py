@@ -92,7 +92,7 @@ def test_heads_and_memory_of_shipped_machines(machine):
     trained = load_trained(machine)
     task, found = task_of(trained, None), json.loads(machine.with_name(f"{machine.stem}-41-120.json").read_text())
     options = Options(default_form("cpu"), found["tau"], found["gate_tau"])
-    trace = record(trained.model, task, problem(task.name, 41), 256, options)
+    trace = record(trained.model, task, problem(task.name, 41), 256, options, trained.end_token)
     compare(trained.model, trace)
     # a rounding for each of some hundred steps
     np.testing.assert_allclose(trace.memory, rewritten(trace), atol=1e-4 * max(1, np.abs(trace.memory).max()))
