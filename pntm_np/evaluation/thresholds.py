@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from autodiff import array_module, softmax_cross_entropy, to_host
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.score import tokens_of
@@ -117,7 +115,7 @@ def fit(
         return int(to_host(xp.sum(right))), float(to_host(loss))
 
     exact, loss = (sum(column) for column in zip(*workers.map(one, shares), strict=True))
-    rows, tokens = sum(len(share.tokens) for share in shares), sum(int(np.sum(share.mask)) for share in shares)
+    rows, tokens = sum(len(share.tokens) for share in shares), sum(int(share.mask.sum()) for share in shares)
     return Fit(exact / rows, loss / max(tokens, 1))
 
 
