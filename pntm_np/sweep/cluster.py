@@ -81,7 +81,7 @@ def run_there(
                     outcome = Outcome("crashed", f"{type(error).__name__}: {error}"[:300])
                 else:
                     outcome = Outcome(*future.result())
-                    if outcome.state == "stopped":  # by a worker that was shut down: another one goes on
+                    if outcome.state in ("stopped", "busy"):  # by a worker that was shut down: another one goes on
                         futures[submit(planned)] = planned
                         continue
                 finished(planned, outcome)

@@ -34,5 +34,9 @@ def run_here(
         while waiting:
             done, _ = wait(waiting, timeout=POLL, return_when=FIRST_COMPLETED)
             for future in done:
-                finished(waiting.pop(future), future.result())
+                planned, outcome = waiting.pop(future), future.result()
+                if outcome.state == "busy":  # another sweep has it: first those that nobody has
+                    waiting[pool.submit(one, planned)] = planned
+                else:
+                    finished(planned, outcome)
             look()

@@ -27,7 +27,7 @@ USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 2, 3, 4, 5  # exit codes of pntm trai
 
 @dataclass(frozen=True)
 class Outcome:
-    state: str  # done, diverged, crashed, hung, refused or stopped
+    state: str  # done, diverged, crashed, hung, refused, stopped, or busy: another process has the run
     cause: str = ""
     attempts: int = 0
 
@@ -46,11 +46,14 @@ class Care:
 
 
 def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
-    """Make the run in ``directory``, from wherever it stands, and write down why if it fails."""
+    """Make the run in ``directory``, from wherever it stands, and write down why if it fails.
+
+    One that another sweep has, or whose process is about to end, is left to it: it is to be asked for again, after
+    others.
+    """
     run = Run(directory)
-    while run.at_work:  # another sweep has it, or its process is about to end
-        if _wait_until(stop, 1.0):
-            return Outcome("stopped")
+    if run.at_work:
+        return _busy(stop)
     if run.complete:
         return Outcome("done")
     directory.mkdir(parents=True, exist_ok=True)
@@ -61,7 +64,7 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], 
     while True:
         outcome = _attempt(run, _command(directory, planned, care), care, stop)
         if outcome.state == "busy":  # another sweep was faster
-            return supervise(directory, planned, care, stop)
+            return _busy(stop)
         step = last_step(run)
         attempts, furthest = (attempts + 1 if step <= furthest else 1), max(step, furthest)
         outcome = Outcome(outcome.state, outcome.cause, attempts)
@@ -72,6 +75,11 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], 
             return outcome
         if _wait_until(stop, min(10.0, 0.5 * 2**attempts)):
             return Outcome("stopped")
+
+
+def _busy(stop: Callable[[], bool]) -> Outcome:
+    """Not at once: where nothing else is to be done, the same run is asked for again and again."""
+    return Outcome("stopped" if _wait_until(stop, 1.0) else "busy")
 
 
 def _command(directory: Path, planned: Planned, care: Care) -> list[str]:

@@ -40,7 +40,7 @@ class Config:
     steps: int = 500_000
     batch_size: int = 128
     lr: float = 5e-4
-    cool_down: int = 0  # the last steps, over which the learning rate falls to 0
+    cool_down: int = 0  # the last steps, over which the learning rate falls to 0; they begin when it is solved
     clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
     max_length: int = 40
     memory_size: int = 96
@@ -126,9 +126,10 @@ class Config:
     def architecture(self) -> Architecture:
         return build(self.model, len(self.symbols) + 2, **self.sizes)
 
-    def learning_rate(self, step: int) -> float:
-        """Of step number ``step``, counted from 1."""
-        return self.lr * min(1.0, (self.steps - step + 1) / self.cool_down) if self.cool_down else self.lr
+    def learning_rate(self, step: int, end: int = 0) -> float:
+        """Of step number ``step``, counted from 1; ``end`` is the last one, if that is not ``steps``."""
+        left = (end or self.steps) - step + 1
+        return self.lr * min(1.0, left / self.cool_down) if self.cool_down else self.lr
 
     def sharpening(self, step: int) -> dict[str, float]:
         """The weights of what is measured beside the loss, at step number ``step``, counted from 1."""
@@ -136,9 +137,9 @@ class Config:
         weights = {"shift_entropy": self.sharpen, "gate_uncertainty": self.sharpen_gates}
         return {name: weight * share for name, weight in weights.items() if weight}
 
-    def thresholds(self, step: int) -> tuple[float, float]:
+    def thresholds(self, step: int, end: int = 0) -> tuple[float, float]:
         """Of shifts and gates in training: a machine first learns, and then learns to do without what is cut off."""
-        share = 1.0 - self.learning_rate(step) / self.lr if self.cool_down else 1.0
+        share = 1.0 - self.learning_rate(step, end) / self.lr if self.cool_down else 1.0
         return self.train_tau * share, self.train_gate_tau * share
 
     def as_json(self) -> dict[str, Any]:

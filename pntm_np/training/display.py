@@ -22,7 +22,7 @@ class Meter:
     """The figures that both displays show."""
 
     def __init__(self, config: Config) -> None:
-        self.config, self.first, self.step = config, 0, 0
+        self.config, self.first, self.step, self.steps = config, 0, 0, config.steps
         self.start = time.perf_counter()
         self.tokens, self.loss, self.norm = 0, float("nan"), float("nan")
         self.scores: dict[int, float] = {}
@@ -43,10 +43,10 @@ class Meter:
         elapsed = (self.end or time.perf_counter()) - self.start
         done = self.step - self.first
         speed = f"{self.tokens / elapsed:,.0f} tokens/s" if done else "starting"
-        left = clock_time(elapsed / done * (self.config.steps - self.step)) if done else "-"
+        left = clock_time(elapsed / done * (self.steps - self.step)) if done else "-"
         if self.end:
             return f"loss {self.loss:.4f}  trained in {clock_time(elapsed)}" if done else "trained before"
-        bound = "at most " if self.config.stop_when_solved else ""
+        bound = "at most " if self.config.stop_when_solved and self.steps == self.config.steps else ""
         shown = f"loss {self.loss:.4f}  gradient {self.norm:.1e}  {speed}" if done else speed
         return f"{shown}  {clock_time(elapsed)} gone, {bound}{left} left"
 
@@ -77,12 +77,17 @@ class PlainDisplay:
         if step:
             self._say(f"resumed at step {step:,}")
 
+    def ends(self, step: int) -> None:
+        self.meter.steps = step
+        if step > self.meter.step:
+            self._say(f"solved; the learning rate falls until step {step:,}")
+
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
         now = time.perf_counter()
         if now - self.last >= EVERY or step == self.meter.first + 1:
             self.last = now
-            self._say(f"step {step:,}/{self.meter.config.steps:,}  {self.meter.line()}")
+            self._say(f"step {step:,}/{self.meter.steps:,}  {self.meter.line()}")
 
     def judging(self, score: LengthScore) -> None:
         pass
@@ -148,6 +153,12 @@ class LiveDisplay:
     def began(self, step: int) -> None:
         self.meter.began(step)
         self.note = ""
+
+    def ends(self, step: int) -> None:
+        self.meter.steps = step
+        self.progress.update(self.bar, total=step)
+        if step > self.meter.step:
+            self.note = "\nsolved; the learning rate falls over the last steps"
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)

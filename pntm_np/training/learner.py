@@ -47,6 +47,7 @@ def objective(
     total: int,
     share: float,
     step: int = 1,
+    end: int = 0,
 ) -> tuple[Any, Any]:
     """This shard's part of the batch's mean: the loss over ``total`` tokens, measures by its ``share`` of the rows.
 
@@ -54,7 +55,7 @@ def objective(
     """
     weights = config.sharpening(step)
     measures: dict[str, list] = {name: [] for name in weights}
-    options = Options(config.form, *config.thresholds(step), measures)
+    options = Options(config.form, *config.thresholds(step, end), measures)
     logits = architecture.forward(params, batch.tokens, config.memory_size, options)
     loss = value = ad.softmax_cross_entropy(logits, batch.targets, batch.mask, total=total)
     for name, found in measures.items():
@@ -76,15 +77,18 @@ class Learner:
         self.params = views(self.flat, self.shapes)
         self.gradient: Array | None = None
 
-    def step(self, batch: Batch, number: int) -> Report:
-        """Update number ``number``, counted from 1; none if loss or gradient is not finite."""
+    def step(self, batch: Batch, number: int, end: int = 0) -> Report:
+        """Update number ``number``, counted from 1; none if loss or gradient is not finite.
+
+        ``end`` is the last one, if that is not the configuration's.
+        """
         rows, total = len(batch.tokens), int(np.sum(batch.mask))
         with_gradient = ad.value_and_grad(objective, has_aux=True)
 
         def one(shard: Batch) -> tuple[Any, Any, Any]:
             moved = Batch(*(ad.to_device(part, self.config.backend) for part in shard))
             share = len(shard.tokens) / rows
-            args = (self.architecture, self.config, moved, total, share, number)
+            args = (self.architecture, self.config, moved, total, share, number, end)
             (value, loss), gradient = with_gradient(self.params, *args)
             return value, loss, join(gradient, self.shapes, self.xp)
 
@@ -96,7 +100,7 @@ class Learner:
             gradient += part[2]
         finite = xp.isfinite(value) & xp.all(xp.absolute(gradient) < LARGEST)
         norm = xp.where(finite, xp.max(xp.absolute(gradient)), xp.nan)
-        lr, apply = self.config.learning_rate(number), finite.astype(self.flat.dtype)
+        lr, apply = self.config.learning_rate(number, end), finite.astype(self.flat.dtype)
         with np.errstate(all="ignore"):  # what is not finite is not applied
             clipped = gradient * xp.minimum(self.config.clip / norm, 1) if self.config.clip else gradient
             adam(self.flat, clipped, self.moments, number, lr, apply)

@@ -45,6 +45,7 @@ class Watcher(Protocol):
 
     def preparing(self) -> None: ...
     def began(self, step: int) -> None: ...
+    def ends(self, step: int) -> None: ...
     def stepped(self, step: int, tokens: int, report: Report) -> None: ...
     def judging(self, score: LengthScore) -> None: ...
     def judged(self, step: int, evaluation: Evaluation) -> None: ...
@@ -66,6 +67,8 @@ def train(
     """
     learner = Learner(config, progress.params, progress.moments, workers)
     watcher.began(progress.step)
+    if progress.end:
+        watcher.ends(progress.end)
     saved = progress.step
 
     def row(content: dict[str, Any]) -> None:
@@ -105,9 +108,12 @@ def train(
                 judge()
         except Stopped:
             pass  # the evaluation is made again when the run is resumed
+        if config.stop_when_solved and progress.solved >= SOLVED and not progress.end:
+            progress.end = min(progress.evaluated + config.cool_down, config.steps)  # the last steps begin now
+            watcher.ends(progress.end)
         reasons = {
             "signal": stop(),
-            "solved": config.stop_when_solved and progress.solved >= SOLVED,
+            "solved": progress.end and progress.step >= progress.end,
             "quiet": progress.quiet >= PATIENCE,
             "steps": progress.step >= config.steps,
         }
@@ -120,7 +126,7 @@ def train(
         rng = generator(BATCHES, config.seed, number)
         length = int(rng.integers(1, config.max_length + 1))
         samples = batch(task, rng, length, config.batch_size, config.end_token)
-        report = learner.step(samples, number)
+        report = learner.step(samples, number, progress.end)
         if not math.isfinite(report.objective) or not math.isfinite(report.gradient_norm):
             raise Diverged(number, config, length, report, learner.not_finite())
         progress.step = number

@@ -50,6 +50,7 @@ class Progress:
     quiet: int = 0  # steps in a row with a gradient below the early stop's bound
     solved: int = 0  # evaluations in a row without a mistake
     evaluated: int = 0  # the step of the last evaluation
+    end: int = 0  # the last step, if the run was solved and ends before the configured one
     metrics_bytes: int = 0
 
     @classmethod
@@ -60,7 +61,7 @@ class Progress:
 
 
 REASONS = ("solved", "quiet", "steps")  # why training ended
-COUNTERS = ("step", "quiet", "solved", "evaluated", "metrics_bytes")
+COUNTERS = ("step", "quiet", "solved", "evaluated", "end", "metrics_bytes")
 
 
 class Run:
@@ -201,7 +202,7 @@ class Run:
         config = Config.from_json(kept["config"])
         progress = Progress(arrays["params"], Moments(arrays["adam.m"], arrays["adam.v"]))
         for name in COUNTERS:
-            setattr(progress, name, kept[name])
+            setattr(progress, name, kept.get(name, 0))
         return config, progress
 
     def cut_metrics(self, length: int) -> None:
@@ -219,6 +220,7 @@ def _expected(kept: dict[str, Any]) -> Shapes:
         config = Config.from_json(kept.get("config"))
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"its configuration is not usable: {error}") from None
+    kept = {"end": 0} | kept  # the first runs had none
     if not all(type(kept.get(name)) is int and kept[name] >= 0 for name in COUNTERS):
         raise CheckpointError("its counters are not readable")
     count = config.architecture().parameter_count()

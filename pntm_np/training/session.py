@@ -85,14 +85,14 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
     """The configuration of a run to be resumed; what the user gives again must be the same."""
     if run.path("state.safetensors").exists():
         kept, progress = run.load()
-        done = progress.step
+        done, end = progress.step, progress.end
         try:  # what may change was last written there
             written = run.read_config()
             kept = replace(kept, **{name: getattr(written, name) for name in MAY_CHANGE})
         except (CheckpointError, OSError):
             pass
     else:
-        kept, done = run.read_config(), 0
+        kept, done, end = run.read_config(), 0, 0
     for name, value in given.items():
         if name not in MAY_CHANGE and value != getattr(kept, name):
             before = getattr(kept, name)
@@ -101,7 +101,8 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
     steps = given.get("steps", kept.steps)
     if steps < done:
         raise ConfigError("steps", steps, f"the run in {run.directory} has done {done:,} already")
-    if steps != kept.steps and done > min(steps, kept.steps) - kept.cool_down:
+    cools = done > min(steps, kept.steps) - kept.cool_down or (end and kept.cool_down)
+    if steps != kept.steps and cools:
         raise ConfigError("steps", steps, f"expected {kept.steps}: the run in {run.directory} is cooling down")
     return replace(kept, **{name: given[name] for name in MAY_CHANGE if name in given})
 

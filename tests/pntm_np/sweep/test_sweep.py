@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.sweep.grid import read_grid
+from pntm_np.sweep.local import run_here
 from pntm_np.sweep.supervise import Care, last_step, supervise
 from pntm_np.training.run import Progress, Run
 from tests.pntm_np.sweep.small import at_work, command, ends, files, gone, grid_file, started, sweep
@@ -119,32 +121,37 @@ def test_shards_may_start_at_the_same_time(tmp_path):
     assert [run["state"] for run in found] == ["done"] * 24
 
 
-def test_a_run_that_another_sweep_has_is_waited_for(tmp_path):
-    """Nothing is started or written there meanwhile: the other sweep looks for signs of life."""
+def test_a_run_that_another_sweep_has_is_left_to_it(tmp_path):
+    """Nothing is started or written there: the other sweep looks for signs of life."""
     planned = read_grid(grid_file(tmp_path))[0]
-    run, asked = Run(tmp_path / planned.name), []
-
-    def stop() -> bool:
-        asked.append(None)
-        return len(asked) > 12
-
+    run = Run(tmp_path / planned.name)
     with run.locked():
         before = sorted(run.directory.iterdir())
-        assert run.at_work and supervise(run.directory, planned, Care(), stop).state == "stopped"
+        assert run.at_work and supervise(run.directory, planned, Care(), lambda: False).state == "busy"
+        assert supervise(run.directory, planned, Care(), lambda: True).state == "stopped"
         assert sorted(run.directory.iterdir()) == before
     assert not run.at_work and supervise(run.directory, planned, Care(), lambda: False).state == "done"
+
+
+def test_what_another_sweep_has_keeps_nobody_from_work(tmp_path):
+    """With one job, the runs that nobody has are made first; then the other sweep's is waited for."""
+    first, second = read_grid(grid_file(tmp_path))[:2]
+    run, ended, held = Run(tmp_path / first.name), [], contextlib.ExitStack()
+    held.enter_context(run.locked())
+
+    def finished(planned, outcome) -> None:
+        ended.append((planned.name, outcome.state))
+        held.close()  # the other sweep gives up
+
+    run_here(tmp_path, [first, second], 1, Care(), finished, lambda: None, lambda: False)
+    assert ended == [(second.name, "done"), (first.name, "done")]
 
 
 def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
     """It took the run after we looked; its process goes on writing into the log that our refusal is in."""
     planned = read_grid(grid_file(tmp_path))[0]
-    run, looks = Run(tmp_path / planned.name), []
-
-    def look(self: Run) -> bool:
-        looks.append(None)
-        return len(looks) > 1
-
-    monkeypatch.setattr(Run, "at_work", property(look))
+    run = Run(tmp_path / planned.name)
+    monkeypatch.setattr(Run, "at_work", False)
     log, over = run.path("log.txt"), threading.Event()
 
     def progress() -> None:
@@ -155,10 +162,10 @@ def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
     writer = threading.Thread(target=progress, daemon=True)
     with run.locked():
         writer.start()
-        outcome = supervise(run.directory, planned, Care(), lambda: len(looks) > 1)
+        outcome = supervise(run.directory, planned, Care(), lambda: False)
         over.set()
         writer.join()
-    assert outcome.state == "stopped" and not run.path("failure.json").exists()
+    assert outcome.state == "busy" and not run.path("failure.json").exists()
     assert "another process is at work" in log.read_text()
 
 

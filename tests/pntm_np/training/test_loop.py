@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from pntm_np.evaluation.score import Evaluation, LengthScore
@@ -35,9 +36,9 @@ class Stage:
         self.run.directory.mkdir()
         self.config = Config.of(TASK, "paper", sizes={"width": 4, "heads": 2, "cell": 2}, **({"max_length": 8} | given))
 
-        def step(learner, batch, number):
+        def step(learner, batch, number, end):
             self.lengths.append(batch.tokens.shape[1] // 2)
-            learner.flat += 1
+            learner.flat += learner.config.learning_rate(number, end)
             return Report(0.5, norm(number), 0.5)
 
         monkeypatch.setattr(loop.Learner, "step", step)
@@ -118,6 +119,30 @@ def test_solved_three_times_in_a_row(monkeypatch, tmp_path, cut):
         whole = Stage(monkeypatch, tmp_path, exact=lambda step: float(step != 20), **given)
         whole.train()
         assert whole.files() == stage.files()
+
+
+@pytest.mark.parametrize("cut", (None, 30, 31, 44))
+def test_the_last_steps_begin_when_it_is_solved(monkeypatch, tmp_path, cut):
+    """Solved at 30, with 25 last steps: they end at 55, with a learning rate that falls as it does at the end of 55
+    steps, whatever is found meanwhile and wherever the run was interrupted."""
+    given = {"eval_every": 10, "checkpoint_every": 7, "cool_down": 25, "batch_size": 1}
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: float(step != 40), steps=200, stop_when_solved=True, **given)
+    if cut is not None:
+        assert stage.train(stop_after=cut)[0] == "signal"
+    reason, progress = stage.train()
+    assert (reason, progress.step, progress.end) == ("solved", 55, 55)
+    whole = Stage(monkeypatch, tmp_path, exact=lambda step: float(step != 40), steps=55, **given)
+    assert whole.train()[0] == "steps"
+    assert np.array_equal(whole.run.load()[1].params, progress.params)
+    assert whole.run.path("metrics.jsonl").read_bytes() == stage.run.path("metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("steps", "ends"), ((50, 50), (42, 42)))
+def test_a_run_that_cools_down_already_goes_on_to_its_end(monkeypatch, tmp_path, steps, ends):
+    given = {"eval_every": 10, "cool_down": 30, "batch_size": 1, "stop_when_solved": True}
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: 1.0, steps=steps, **given)
+    reason, progress = stage.train()
+    assert (reason, progress.step) == ("solved", ends)
 
 
 def test_solved_does_not_stop_a_run_that_is_to_go_on(monkeypatch, tmp_path):
