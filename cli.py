@@ -239,7 +239,9 @@ def main() -> None:
 @click.option("--steps", type=MANY, help="Stop after so many. [quick: 20000, paper: 500000]")
 @click.option("--batch-size", type=MANY, help="Samples of a step. [quick: 32, paper: 128]")
 @click.option("--lr", type=Number(), help="Adam's learning rate. [default: 0.0005]")
-@click.option("--cool-down", type=Count(0, 10**9), help="Over so many last steps it falls to 0; they begin when solved. [default: 0]")
+@click.option(
+    "--cool-down", type=Count(0, 10**9), help="Last steps, in which it falls to 0; begun early if solved. [default: 0]"
+)
 @click.option("--clip", type=Number(), help="Scale gradients down to this infinity norm. [default: 0, never]")
 @click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
 @click.option("--memory-size", type=MANY, help="Cells in training. [default: 2 x max-length + 16]")

@@ -126,7 +126,9 @@ def test_the_last_steps_begin_when_it_is_solved(monkeypatch, tmp_path, cut):
     """Solved at 30, with 25 last steps: they end at 55, with a learning rate that falls as it does at the end of 55
     steps, whatever is found meanwhile and wherever the run was interrupted."""
     given = {"eval_every": 10, "checkpoint_every": 7, "cool_down": 25, "batch_size": 1}
-    stage = Stage(monkeypatch, tmp_path, exact=lambda step: float(step != 40), steps=200, stop_when_solved=True, **given)
+    stage = Stage(
+        monkeypatch, tmp_path, exact=lambda step: float(step != 40), steps=200, stop_when_solved=True, **given
+    )
     if cut is not None:
         assert stage.train(stop_after=cut)[0] == "signal"
     reason, progress = stage.train()
