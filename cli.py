@@ -26,6 +26,7 @@ import autodiff
 from autodiff import backend as devices
 from pntm_np import memory
 from pntm_np.arguments import (
+    Cells,
     Count,
     Device,
     LengthRange,
@@ -365,7 +366,11 @@ def score_line(report: dict[str, Any]) -> None:
 @task_option
 @click.option("--lengths", type=LengthRange(), default="1:120", show_default=True, help="Every length from A to B.")
 @click.option("--samples", type=Count(1, 10**6), default=128, show_default=True, help="Of each length.")
-@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, for longer inputs 2 x length + 16]")
+@click.option(
+    "--memory-size",
+    type=Cells(1, 10**7),
+    help="Cells; ample: no head can go round. [default: 256, for longer inputs 2 x length + 16]",
+)
 @tau_choice
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the evaluation set.")
 @backend_option
@@ -377,7 +382,7 @@ def evaluate(
     task: Any,
     lengths: tuple[int, int],
     samples: int,
-    memory_size: int | None,
+    memory_size: int | str | None,
     tau: float | str,
     gate_tau: float | str | None,
     seed: int,
@@ -394,14 +399,17 @@ def evaluate(
     """
     from pntm_np.evaluation.command import Evaluating, thresholds
     from pntm_np.evaluation.plot import plot_evaluation
-    from pntm_np.evaluation.score import evaluation_memory, require_memory
+    from pntm_np.evaluation.score import ample_cells, ample_memory, evaluation_memory, require_memory, tokens_of
     from pntm_np.evaluation.trained import load_trained, task_of
 
     trained = load_trained(checkpoint)
     task = task_of(trained, task)
-    cells = memory_size or evaluation_memory(lengths[1])
+    ample = memory_size == "ample"
+    cells = ample_cells(tokens_of(task, lengths[1])) if ample else memory_size or evaluation_memory(lengths[1])
     architecture, lower = trained.model.architecture, "--lengths or --memory-size"
     require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
+    if ample:  # now exactly, for the answers of some tasks are longer than others
+        cells = ample_memory(task, range(lengths[0], lengths[1] + 1), samples, seed, trained.end_token)
     began = time.perf_counter()
     with signals, Workers(threads) as workers:
         evaluating = Evaluating(trained, task, backend, workers, lambda: bool(signals.received))

@@ -41,7 +41,7 @@ class LengthRange(Value):
 class Count(Value):
     """A whole number between two bounds."""
 
-    name = "N"
+    name, otherwise = "N", ""
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
@@ -53,7 +53,18 @@ class Count(Value):
                 return number
         except ValueError:
             pass
-        self.fail(f"{value!r:.60}; expected an integer from {self.least:,} to {self.most:,}", param, ctx)
+        self.fail(
+            f"{value!r:.60}; expected an integer from {self.least:,} to {self.most:,}{self.otherwise}", param, ctx
+        )
+
+
+class Cells(Count):
+    """A memory's size, or ample: so large that no head can go round it."""
+
+    name, otherwise = "N|ample", ", or ample"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        return value if value == "ample" else super().convert(value, param, ctx)
 
 
 class Number(Value):

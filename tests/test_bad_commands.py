@@ -80,6 +80,8 @@ CASES: list[tuple[list[str], int, str]] = [
     (["eval", "mine"], 2, "--task path/to/file.py:Name"),
     (["eval", "good", "extra"], 2, "unexpected extra argument"),
     (["eval", "heads", "--lengths", "1000000", "--memory-size", "10000000"], 5, "lower --lengths"),
+    (["eval", "heads", "--lengths", "1000000", "--memory-size", "ample"], 5, "lower --lengths"),
+    (["eval", "heads", "--memory-size", "amp"], 2, "or ample"),
     *[(["solve", "good", text], 2, "parity-check") for text in ("", "x", "ab|", "$", "a b", "AB", "01", "ab\n", "é", "\x1b[2J")],
     (["solve", "good", "ab", "x"], 2, "'x' at place 1"),
     (["solve", "good"], 2, "no text"),

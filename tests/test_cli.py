@@ -163,6 +163,8 @@ def test_eval_as_json_and_as_a_picture(machine, tmp_path):
         shown.returncode == 0 and "score: exact match" in shown.stdout and "chosen on lengths up to 4" in shown.stderr
     )
     assert pntm("eval", str(machine / "model.safetensors"), "--lengths", "2", "--samples", "1").returncode == 0
+    done = pntm("eval", str(machine), "--lengths", "7", "--samples", "2", "--memory-size", "ample", "--json")
+    assert json.loads(done.stdout)["memory_size"] == 2 * (7 + 1 + 7 + 1) + 1
 
 
 @pytest.mark.parametrize("closed", ("<&-", ">&-", "2>&-", "2>/dev/full", ">/dev/full", "| true", "2>&1 | true"))

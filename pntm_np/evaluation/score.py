@@ -33,6 +33,20 @@ def evaluation_memory(longest: int) -> int:
     return max(MEMORY, paper_cells(longest))
 
 
+def ample_cells(tokens: int) -> int:
+    """So many cells that no two heads of a P-NTM can meet by going round: each moves by at most one cell a token.
+
+    In the paper's they can: 16 to spare are few for an input of 120 symbols where they were enough for one of 40.
+    """
+    return 2 * tokens + 1
+
+
+def ample_memory(task: Task, lengths: Iterable[int], samples: int, seed: int, end_token: bool = True) -> int:
+    """The cells that are ample for all of an evaluation's problems."""
+    every = (p for n in lengths for p in problems(task, n, samples, seed, end_token))
+    return ample_cells(max(len(p.prompt) + len(p.answer) for p in every))
+
+
 @dataclass(frozen=True)
 class LengthScore:
     length: int

@@ -15,10 +15,20 @@ import pntm_np as pn
 from pntm_np.evaluation import answer, bands, thresholds, trained
 from pntm_np.evaluation.decode import decode
 from pntm_np.evaluation.plot import plot_evaluation
-from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate, evaluation_memory, groups, problems
+from pntm_np.evaluation.score import (
+    Evaluation,
+    LengthScore,
+    ample_cells,
+    ample_memory,
+    evaluate,
+    evaluation_memory,
+    groups,
+    problems,
+)
 from pntm_np.evaluation.shown import share
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, THRESHOLDS, generator
+from pntm_np.scans import conv_shift_scan
 from pntm_np.sealed import CheckpointError
 from pntm_np.signals import Stopped
 from pntm_np.workers import Workers
@@ -128,6 +138,23 @@ def test_threads_change_nothing():
 
 def test_memory_grows_with_long_inputs():
     assert [evaluation_memory(n) for n in (1, 120, 121, 1000)] == [256, 256, 258, 2016]
+
+
+def test_in_an_ample_memory_heads_that_part_do_not_meet_again():
+    """One goes left and one goes right at every token; in fewer cells they meet at the last one."""
+    tokens = 50
+    shifts = np.zeros((1, tokens, 2, 3), np.float32)
+    shifts[:, :, 0, 0] = shifts[:, :, 1, 2] = 1
+
+    def meetings(cells: int) -> np.ndarray:
+        start = np.zeros((1, 2, cells), np.float32)
+        start[..., 0] = 1
+        addresses = conv_shift_scan(shifts, start, form="sequential")[0][0]  # T, 2, m
+        return np.flatnonzero(np.sum(addresses[:, 0] * addresses[:, 1], axis=-1))
+
+    assert list(meetings(ample_cells(tokens))) == [0] and list(meetings(2 * tokens - 2)) == [0, tokens - 1]
+    longest = max(len(p.prompt) + len(p.answer) for n in range(1, 31) for p in problems(ADDITION, n, 20, 3))
+    assert ample_memory(ADDITION, range(1, 31), 20, 3) == ample_cells(longest)
 
 
 def test_bands_and_bars():
