@@ -261,7 +261,8 @@ def main() -> None:
 @click.option(
     "--stop-when-solved/--no-stop-when-solved",
     default=None,
-    help="Stop after three evaluations up to twice --max-length without a mistake. [quick: yes, paper: no]",
+    help="Stop, or begin the --cool-down, after three evaluations up to twice --max-length without a mistake. "
+    "[quick: yes, paper: no]",
 )
 @click.option("--sharpen", type=Number(), help="Weight of the shifts' entropy in the loss. [quick: 0.01, paper: 0]")
 @click.option("--sharpen-gates", type=Number(), help="Weight of z (1 - z) of minGRU's gates. [default: 0]")
@@ -344,6 +345,8 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     found = Evaluation([LengthScore(**row) for row in result["by_length"]])
     max_length = result["config"]["max_length"]
     why = {"steps": "all steps done", "solved": "solved", "quiet": "the gradient vanished"}[result["stopped_by"]]
+    if result["step"] > (solved := result.get("solved_at", result["step"])):
+        why = f"solved at step {solved:,}, ended"
     click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with {cut_off(result)}\n")
     bands_table(found, max_length)
     score_line(result)
@@ -410,6 +413,7 @@ def evaluate(
     require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
     if ample:  # now exactly, for the answers of some tasks are longer than others
         cells = ample_memory(task, range(lengths[0], lengths[1] + 1), samples, seed, trained.end_token)
+        require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
     began = time.perf_counter()
     with signals, Workers(threads) as workers:
         evaluating = Evaluating(trained, task, backend, workers, lambda: bool(signals.received))

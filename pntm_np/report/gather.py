@@ -15,8 +15,7 @@ from pntm_np.report import paper
 from pntm_np.scans import FORMS
 from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.supervise import failure
-from pntm_np.training.config import Config
-from pntm_np.training.loop import SOLVED
+from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.run import Run
 
 SHARP = "+"  # of a group: trained with sharpened shifts, and evaluated with thresholds that were chosen
@@ -230,9 +229,10 @@ def _budget(runs: list[Trained]) -> str:
         text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
         text += f" with a learning rate of {c.lr:g}" if c.lr != paper.LEARNING_RATE else ""
         solved = f"if {SOLVED} evaluations in a row made no mistake on lengths up to {2 * c.max_length}"
-        if c.cool_down:
-            text += f", the last {c.cool_down:,} with a falling learning rate"
-            text += f", which begin earlier {solved}" if c.stop_when_solved else ""
+        stopped = run.result["stopped_by"] == "solved" and "solved_at" not in run.result  # the rule of the first runs
+        begins = c.stop_when_solved and c.cool_down and not stopped
+        text += f", the last {c.cool_down:,} with a falling learning rate" if c.cool_down else ""
+        text += f", which begin earlier {solved}" if begins else ""
         text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
         text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""
         text += f" and {c.sharpen_gates:g} on undecided gates" if c.sharpen_gates else ""
@@ -240,7 +240,7 @@ def _budget(runs: list[Trained]) -> str:
         if c.train_tau or c.train_gate_tau:
             text += f", thresholds up to {c.train_tau:g} (shifts) and {c.train_gate_tau:g} (gates) in training"
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" else ""
-        text += f", stopped before {solved}" if c.stop_when_solved and not c.cool_down else ""
+        text += f", stopped before {solved}" if c.stop_when_solved and not begins else ""
         text += f", judged on {c.samples} inputs of each length" if c.samples != paper.SAMPLES else ""
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pntm_np.files import write_atomically
 from pntm_np.sweep.grid import Planned
-from pntm_np.training.run import Run
+from pntm_np.training.run import Run, RunBusy
 
 LOG, FAILURE = "log.txt", "failure.json"
 POLL = 0.2  # seconds
@@ -49,22 +49,31 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], 
     """Make the run in ``directory``, from wherever it stands, and write down why if it fails.
 
     One that another sweep has, or whose process is about to end, is left to it: it is to be asked for again, after
-    others.
+    others. One that has broken here is not: both sweeps would forget how often they have tried.
     """
     run = Run(directory)
-    if run.at_work:
-        return _busy(stop)
-    if run.complete:
-        return Outcome("done")
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / FAILURE).unlink(missing_ok=True)
-    if not run.exists:
-        run.write_config(planned.config)
     attempts, furthest = 0, -1
     while True:
+        if run.at_work:
+            if _wait_until(stop, 1.0):  # not at once: there may be nothing else to ask for
+                return Outcome("stopped")
+            if not attempts:
+                return Outcome("busy")
+            continue
+        if run.complete:
+            return Outcome("done")
+        if given_up := failure(directory):  # by another sweep: what is to be tried again has none
+            return given_up
+        directory.mkdir(parents=True, exist_ok=True)
+        if not run.exists:
+            try:
+                with run.locked():
+                    run.write_config(planned.config)
+            except RunBusy:  # another sweep was faster
+                continue
         outcome = _attempt(run, _command(directory, planned, care), care, stop)
         if outcome.state == "busy":  # another sweep was faster
-            return _busy(stop)
+            continue
         step = last_step(run)
         attempts, furthest = (attempts + 1 if step <= furthest else 1), max(step, furthest)
         outcome = Outcome(outcome.state, outcome.cause, attempts)
@@ -75,11 +84,6 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], 
             return outcome
         if _wait_until(stop, min(10.0, 0.5 * 2**attempts)):
             return Outcome("stopped")
-
-
-def _busy(stop: Callable[[], bool]) -> Outcome:
-    """Not at once: where nothing else is to be done, the same run is asked for again and again."""
-    return Outcome("stopped" if _wait_until(stop, 1.0) else "busy")
 
 
 def _command(directory: Path, planned: Planned, care: Care) -> list[str]:

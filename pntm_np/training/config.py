@@ -27,6 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "memory_size": 10**7, "samples": 10**7}
+SOLVED = 3  # evaluations in a row without a mistake: a machine that has just got there fails on longer inputs
 QUIET, PATIENCE = 1e-8, 500  # the paper's early stop: the gradient's infinity norm stays below for so many steps
 
 

@@ -13,7 +13,7 @@ from pntm_np.evaluation.thresholds import TAU, spread
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, generator
 from pntm_np.signals import Stopped
-from pntm_np.training.config import PATIENCE, QUIET, Config
+from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
 from pntm_np.training.learner import Learner, Report
 from pntm_np.training.run import Progress, Run
 from pntm_np.workers import Workers
@@ -21,7 +21,6 @@ from tasks import Task, batch
 
 METRICS_EVERY = 10  # steps
 JUDGED, JUDGE_SAMPLES = 16, 16  # lengths up to twice the training length, and samples of each
-SOLVED = 3  # evaluations in a row without a mistake: a machine that has just got there fails on longer inputs
 
 
 class Diverged(ArithmeticError):
@@ -109,7 +108,8 @@ def train(
         except Stopped:
             pass  # the evaluation is made again when the run is resumed
         if config.stop_when_solved and progress.solved >= SOLVED and not progress.end:
-            progress.end = min(progress.evaluated + config.cool_down, config.steps)  # the last steps begin now
+            progress.solved_at = progress.evaluated  # the last steps begin now, if they have not begun
+            progress.end = min(progress.solved_at + config.cool_down, config.steps)
             watcher.ends(progress.end)
         reasons = {
             "signal": stop(),

@@ -28,7 +28,7 @@ from pntm_np.checkpoint import Model, save
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.files import clear_partial, write_all, write_atomically
 from pntm_np.sealed import CheckpointError, Shapes, pack, unpack
-from pntm_np.training.config import Config
+from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.optimizer import Moments
 
@@ -38,6 +38,10 @@ FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "m
 
 class RunError(ValueError):
     """The directory has a run already, or none, or another one is at work in it."""
+
+
+class RunBusy(RunError):
+    """Another process has its lock."""
 
 
 @dataclass
@@ -50,7 +54,8 @@ class Progress:
     quiet: int = 0  # steps in a row with a gradient below the early stop's bound
     solved: int = 0  # evaluations in a row without a mistake
     evaluated: int = 0  # the step of the last evaluation
-    end: int = 0  # the last step, if the run was solved and ends before the configured one
+    solved_at: int = 0  # the step at which it was solved
+    end: int = 0  # and its last one then
     metrics_bytes: int = 0
 
     @classmethod
@@ -61,7 +66,7 @@ class Progress:
 
 
 REASONS = ("solved", "quiet", "steps")  # why training ended
-COUNTERS = ("step", "quiet", "solved", "evaluated", "end", "metrics_bytes")
+COUNTERS = ("step", "quiet", "solved", "evaluated", "solved_at", "end", "metrics_bytes")
 
 
 class Run:
@@ -101,7 +106,7 @@ class Run:
             except ImportError:
                 pass  # no such locks on this system
             except BlockingIOError:
-                raise RunError(f"{self.directory}: another process is at work on this run") from None
+                raise RunBusy(f"{self.directory}: another process is at work on this run") from None
             clear_partial(self.files)
             yield
         finally:
@@ -203,6 +208,8 @@ class Run:
         progress = Progress(arrays["params"], Moments(arrays["adam.m"], arrays["adam.v"]))
         for name in COUNTERS:
             setattr(progress, name, kept.get(name, 0))
+        if config.stop_when_solved and progress.solved >= SOLVED and "end" not in kept:
+            progress.solved_at = progress.end = progress.evaluated  # the first runs that were solved ended there
         return config, progress
 
     def cut_metrics(self, length: int) -> None:
@@ -220,7 +227,7 @@ def _expected(kept: dict[str, Any]) -> Shapes:
         config = Config.from_json(kept.get("config"))
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"its configuration is not usable: {error}") from None
-    kept = {"end": 0} | kept  # the first runs had none
+    kept = {"end": 0, "solved_at": 0} | kept  # the first runs had none
     if not all(type(kept.get(name)) is int and kept[name] >= 0 for name in COUNTERS):
         raise CheckpointError("its counters are not readable")
     count = config.architecture().parameter_count()

@@ -101,9 +101,9 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
     steps = given.get("steps", kept.steps)
     if steps < done:
         raise ConfigError("steps", steps, f"the run in {run.directory} has done {done:,} already")
-    cools = done > min(steps, kept.steps) - kept.cool_down or (end and kept.cool_down)
-    if steps != kept.steps and cools:
-        raise ConfigError("steps", steps, f"expected {kept.steps}: the run in {run.directory} is cooling down")
+    if steps != kept.steps and kept.cool_down and (end or done > min(steps, kept.steps) - kept.cool_down):
+        why = f"was solved and ended at step {end:,}" if end and done >= end else "is cooling down"
+        raise ConfigError("steps", steps, f"expected {kept.steps}: the run in {run.directory} {why}")
     return replace(kept, **{name: given[name] for name in MAY_CHANGE if name in given})
 
 
@@ -158,7 +158,7 @@ def conduct(
             return None
         began = time.perf_counter()
         try:
-            result = final_result(run, config, task, progress.step, reason, workers, watcher.evaluated, stop)
+            result = final_result(run, config, task, progress, reason, workers, watcher.evaluated, stop)
         except Stopped:
             return None
         seconds = time.perf_counter() - began
@@ -171,7 +171,7 @@ def final_result(
     run: Run,
     config: Config,
     task: Task,
-    step: int,
+    progress: Progress,
     reason: str,
     workers: Workers,
     watch: Callable[[LengthScore], None],
@@ -198,8 +198,9 @@ def final_result(
         "parameters": model.architecture.parameter_count(),
         "seed": config.seed,
         "preset": config.preset,
-        "step": step,
+        "step": progress.step,
         "stopped_by": reason,
+        **({"solved_at": progress.solved_at} if progress.solved_at else {}),
         **found.as_json(config.max_length),
         "tau": options.tau,
         "gate_tau": options.gate_tau,

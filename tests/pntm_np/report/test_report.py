@@ -12,8 +12,10 @@ from click.testing import CliRunner
 
 from cli import main
 from pntm_np.report import paper
+from pntm_np.report.session import report
 from pntm_np.report.tables import Table, length_in
 from pntm_np.sweep.collect import ROWS
+from pntm_np.training.run import Run
 from tasks import TASKS
 from tests.pntm_np.report.made import bench, fails_after, mean_to, write_all, write_run
 
@@ -86,6 +88,20 @@ def test_captions_say_how_the_budget_differs(made):
     assert "stopped before if 3 evaluations in a row made no mistake on lengths up to 80." in text
     assert "LSTM; Transformer, NoPE; Transformer, RoPE: batches of 32, at most 20,000 iterations, stopped" in text
     assert "| **1.00** |" in text
+
+
+def test_captions_say_when_the_last_steps_begin(tmp_path):
+    """By being solved; the first runs, which do not say when they were, stopped there."""
+    for seed in (1, 2):
+        place = write_run(tmp_path / "runs", "parity-check", "ntm", seed, fails_after(120), steps=900, cool_down=300)
+        result = Run(place).read_result()
+        Run(place).write_result(result | ({"solved_at": 700} if seed == 1 else {}))
+    report(tmp_path, tmp_path / "out", lambda line: None)
+    text = (tmp_path / "out" / "best.md").read_text()
+    solved = "if 3 evaluations in a row made no mistake on lengths up to 80"
+    falls = "at most 900 iterations, the last 300 with a falling learning rate"
+    assert f"{falls}, which begin earlier {solved} (1 run)" in text
+    assert f"{falls}, stopped before {solved} (1 run)" in text
 
 
 def test_time(made):

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,16 @@ import pytest
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.sweep.grid import read_grid
 from pntm_np.sweep.local import run_here
-from pntm_np.sweep.supervise import Care, last_step, supervise
-from pntm_np.training.run import Progress, Run
+from pntm_np.sweep.supervise import Care, Outcome, failure, last_step, supervise
+from pntm_np.training.run import Progress, Run, RunBusy
 from tests.pntm_np.sweep.small import at_work, command, ends, files, gone, grid_file, started, sweep
+
+
+def within(seconds: float):
+    """To stop what would otherwise wait for ever."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() > until
+
 
 BROKEN = """
 import os, sys, time
@@ -127,10 +135,36 @@ def test_a_run_that_another_sweep_has_is_left_to_it(tmp_path):
     run = Run(tmp_path / planned.name)
     with run.locked():
         before = sorted(run.directory.iterdir())
-        assert run.at_work and supervise(run.directory, planned, Care(), lambda: False).state == "busy"
+        assert run.at_work and supervise(run.directory, planned, Care(), within(60)).state == "busy"
         assert supervise(run.directory, planned, Care(), lambda: True).state == "stopped"
         assert sorted(run.directory.iterdir()) == before
     assert not run.at_work and supervise(run.directory, planned, Care(), lambda: False).state == "done"
+
+
+def test_two_sweeps_give_up_what_always_breaks(tmp_path, monkeypatch):
+    """Each knows how often it has tried, although the other one tries in between; and believes what the other found."""
+    planned = read_grid(grid_file(tmp_path))[0]
+    place, care, tried = tmp_path / planned.name, Care(retries=2), []
+
+    def attempt(run, command, care, stop):
+        with contextlib.suppress(RunBusy), run.locked():
+            tried.append(None)
+            time.sleep(0.3)
+            return Outcome("crashed", "always")
+        return Outcome("busy")
+
+    monkeypatch.setattr("pntm_np.sweep.supervise._attempt", attempt)
+    with ThreadPoolExecutor(2) as pool:
+
+        def one(_: int) -> Outcome:
+            stop = within(60)
+            while (outcome := supervise(place, planned, care, stop)).state == "busy":
+                pass
+            return outcome
+
+        outcomes = list(pool.map(one, range(2)))
+    assert [outcome.state for outcome in outcomes] == ["crashed"] * 2 and 3 <= len(tried) <= 6
+    assert supervise(place, planned, care, within(60)) == failure(place), "what was given up is not tried again"
 
 
 def test_what_another_sweep_has_keeps_nobody_from_work(tmp_path):
@@ -143,15 +177,16 @@ def test_what_another_sweep_has_keeps_nobody_from_work(tmp_path):
         ended.append((planned.name, outcome.state))
         held.close()  # the other sweep gives up
 
-    run_here(tmp_path, [first, second], 1, Care(), finished, lambda: None, lambda: False)
+    run_here(tmp_path, [first, second], 1, Care(), finished, lambda: None, within(60))
+    held.close()
     assert ended == [(second.name, "done"), (first.name, "done")]
 
 
 def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
     """It took the run after we looked; its process goes on writing into the log that our refusal is in."""
     planned = read_grid(grid_file(tmp_path))[0]
-    run = Run(tmp_path / planned.name)
-    monkeypatch.setattr(Run, "at_work", False)
+    run, looks = Run(tmp_path / planned.name), []
+    monkeypatch.setattr(Run, "at_work", property(lambda self: looks.append(None) or len(looks) > 1))
     log, over = run.path("log.txt"), threading.Event()
 
     def progress() -> None:
@@ -161,8 +196,9 @@ def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
 
     writer = threading.Thread(target=progress, daemon=True)
     with run.locked():
+        run.write_config(planned.config)
         writer.start()
-        outcome = supervise(run.directory, planned, Care(), lambda: False)
+        outcome = supervise(run.directory, planned, Care(), within(60))
         over.set()
         writer.join()
     assert outcome.state == "busy" and not run.path("failure.json").exists()

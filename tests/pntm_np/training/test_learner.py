@@ -134,6 +134,19 @@ def test_the_learning_rate_falls_at_the_end():
     assert np.abs(moves[1] - 0.25 * moves[0]).max() <= 2.0**-22 and np.abs(moves[0]).max() > 1e-4
 
 
+def test_a_run_that_ends_early_cools_down_as_one_that_was_to_end_there():
+    """Rate and thresholds of a step depend on the last one, whether it was configured or came of being solved."""
+    cut = {"cool_down": 4, "train_tau": 0.2, "train_gate_tau": 0.2}
+    ways = ((config(steps=9, **cut), 0), (config(steps=200, **cut), 9), (config(steps=200, **cut), 0))
+    found = []
+    with Workers(1) as workers:
+        for c, end in ways:
+            one = learner(c, workers)
+            report = one.step(samples(c, 8), 8, end)
+            found.append((report, one.flat.tobytes()))
+    assert found[0] == found[1] and found[1][1] != found[2][1] and found[1][0].loss != found[2][0].loss
+
+
 def test_sharpening_grows():
     cfg = config(sharpen=0.5, sharpen_gates=0.2, sharpen_rise=4)
     assert [cfg.sharpening(n)["shift_entropy"] for n in (1, 2, 4, 9)] == [0.125, 0.25, 0.5, 0.5]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import collections
+import io
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pntm_np.evaluation.score import Evaluation, LengthScore
 from pntm_np.randomness import BATCHES, EVALUATION, JUDGE, PARAMETERS, generator
-from pntm_np.training import Config, Run, loop, session
+from pntm_np.training import Config, Run, display, loop, session
 from pntm_np.training.learner import Report
 from pntm_np.training.run import Progress
 from pntm_np.workers import Workers
@@ -132,19 +134,51 @@ def test_the_last_steps_begin_when_it_is_solved(monkeypatch, tmp_path, cut):
     if cut is not None:
         assert stage.train(stop_after=cut)[0] == "signal"
     reason, progress = stage.train()
-    assert (reason, progress.step, progress.end) == ("solved", 55, 55)
+    assert (reason, progress.step, progress.solved_at, progress.end) == ("solved", 55, 30, 55)
     whole = Stage(monkeypatch, tmp_path, exact=lambda step: float(step != 40), steps=55, **given)
     assert whole.train()[0] == "steps"
     assert np.array_equal(whole.run.load()[1].params, progress.params)
     assert whole.run.path("metrics.jsonl").read_bytes() == stage.run.path("metrics.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(("steps", "ends"), ((50, 50), (42, 42)))
-def test_a_run_that_cools_down_already_goes_on_to_its_end(monkeypatch, tmp_path, steps, ends):
+def test_a_run_that_cools_down_already_goes_on_to_its_end(monkeypatch, tmp_path):
     given = {"eval_every": 10, "cool_down": 30, "batch_size": 1, "stop_when_solved": True}
-    stage = Stage(monkeypatch, tmp_path, exact=lambda step: 1.0, steps=steps, **given)
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: 1.0, steps=42, **given)
     reason, progress = stage.train()
-    assert (reason, progress.step) == ("solved", ends)
+    assert (reason, progress.step, progress.solved_at) == ("solved", 42, 30)
+
+
+def test_the_first_runs_that_were_solved_have_ended(monkeypatch, tmp_path):
+    """Their states do not say so: the run is over where it was solved, and no step is made when it is resumed."""
+    given = {"steps": 200, "eval_every": 10, "batch_size": 1, "stop_when_solved": True}
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: 1.0, **given)
+    assert stage.train()[0] == "solved"
+    monkeypatch.setattr("pntm_np.training.run.COUNTERS", ("step", "quiet", "solved", "evaluated", "metrics_bytes"))
+    config = replace(stage.config, cool_down=50)
+    _, progress = stage.run.load()
+    stage.run.save(config, progress)
+    monkeypatch.undo()
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: 1.0, cool_down=50, **given)
+    stage.run = Run(tmp_path / "run-0")
+    reason, progress = stage.train()
+    assert (reason, progress.step, progress.end, stage.lengths) == ("solved", 30, 30, [])
+
+
+def test_displays_follow_the_last_step():
+    """Whoever looks on hears of it: the bar, the lines and the time that is left."""
+    config = Config.of(TASK, "quick", steps=200, cool_down=25, sizes={"width": 4, "heads": 2, "cell": 2})
+    stream = io.StringIO()
+    plain, live = display.PlainDisplay(config, "title", stream), display.LiveDisplay(config, "title", stream)
+    for shown in (plain, live):
+        shown.began(0)
+        shown.stepped(30, 100, Report(0.5, 1.0, 0.5))
+        assert "at most" in shown.meter.line()
+        shown.ends(55)
+        shown.stepped(31, 100, Report(0.5, 1.0, 0.5))
+        assert "at most" not in shown.meter.line()
+    text = stream.getvalue()
+    assert "solved; the learning rate falls until step 55" in text and "/200" in text
+    assert live.progress.tasks[0].total == 55 and "falls" in live.note
 
 
 def test_solved_does_not_stop_a_run_that_is_to_go_on(monkeypatch, tmp_path):

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,26 @@ def test_a_finished_run_without_its_state_is_left_alone(reference, tmp_path):
 def test_steps_do_not_change_while_a_run_cools_down(tmp_path):
     assert pntm_train(tmp_path / "a", "--cool-down", "5", "--threads", "1").returncode == 0
     more = pntm_train(tmp_path / "a", "--resume", "--steps", "40")
+    assert more.returncode == 2 and "is cooling down" in more.stderr
+
+
+def test_steps_do_not_change_after_a_run_was_solved(tmp_path):
+    """A run that was solved and cooled down has ended; without a cool-down it is over as well, whatever is asked."""
+    out = tmp_path / "a"
+    assert pntm_train(out, "--cool-down", "5", "--threads", "1").returncode == 0
+    run = Run(out)
+    config, progress = run.load()
+    config = replace(config, steps=100)
+    progress.solved_at, progress.end = 25, 30
+    with run.locked():
+        run.write_config(config)
+        run.save(config, progress)
+    more = pntm_train(out, "--resume", "--steps", "120")
+    assert more.returncode == 2 and "was solved and ended at step 30" in more.stderr
+    progress.end = 40
+    with run.locked():
+        run.save(config, progress)
+    more = pntm_train(out, "--resume", "--steps", "120")
     assert more.returncode == 2 and "is cooling down" in more.stderr
 
 
