@@ -36,7 +36,7 @@ def evaluation_memory(longest: int) -> int:
 def ample_cells(tokens: int) -> int:
     """So many cells that no two heads of a P-NTM can meet by going round: each moves by at most one cell a token.
 
-    In the paper's they can: 16 to spare are few for an input of 120 symbols where they were enough for one of 40.
+    In the paper's they can, for an answer makes a sequence longer than its input.
     """
     return 2 * tokens + 1
 
