@@ -53,6 +53,10 @@ def sensitivity(material: Material) -> Figure:
     groups = [group for group in ORDER if group != "transformer" and material.of(group)]
     rows = [[r.config.task, NAMES[r.group], str(r.config.seed), r.score] for r in material.runs]
     perfect = sum(run.perfect for run in material.runs)
+    names, slanted = [SHORT.get(g, NAMES[g]) for g in groups], {}
+    if len(groups) > 7:  # side by side they would run into each other
+        names = [name.replace("\n", " ") for name in names]
+        slanted = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
 
     def draw(*paths: Path) -> None:
         figure, grid = pyplot().subplots(2, 3, figsize=(12, 6.6), layout="constrained", sharey=True, sharex=True)
@@ -60,7 +64,7 @@ def sensitivity(material: Material) -> Figure:
             for k, group in enumerate(groups):
                 _strip(axes, k, material.of(group, task), _colour(group))
             axes.set_title(task, fontsize=11)
-            axes.set_xticks(range(len(groups)), [SHORT.get(g, NAMES[g]) for g in groups], fontsize=8)
+            axes.set_xticks(range(len(groups)), names, fontsize=8, **slanted)
             axes.set(ylim=(-0.04, 1.16), yticks=np.linspace(0, 1, 6), xlim=(-0.6, len(groups) - 0.4))
             axes.grid(axis="y", alpha=0.3)
         figure.supylabel("exact match on lengths 41 to 120", fontsize=10)
