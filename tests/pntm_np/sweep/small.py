@@ -6,7 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 GRID = """
@@ -56,8 +59,35 @@ def files(out: Path) -> dict[str, dict[str, bytes]]:
     return {place.name: {name: (place / name).read_bytes() for name in SAME} for place in places}
 
 
+@contextmanager
+def completed_once(out: Path) -> Iterator[None]:
+    """No result that has been written is written again: a run that is killed before may be evaluated twice."""
+    seen: dict[Path, int] = {}
+    again, over = [], threading.Event()
+
+    def look() -> None:
+        for path in out.glob("*/result.json"):
+            number = path.stat().st_ino  # another one for every file that is put in place
+            if seen.setdefault(path, number) != number:
+                again.append(path)
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            look()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    look()
+    assert not again and seen
+
+
 def ends(place: Path) -> int:
-    """How often a run was completed: each time is written down, just before its result."""
+    """How often a run was evaluated to its end: each time is written down, just before its result."""
     rows = [json.loads(line) for line in (place / "timing.jsonl").read_text().splitlines()]
     return sum("evaluation_seconds" in row for row in rows)
 
