@@ -10,11 +10,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.sweep.cluster import run_there
 from pntm_np.sweep.grid import read_grid
 from pntm_np.sweep.local import run_here
 from pntm_np.sweep.supervise import Care, Outcome, failure, last_step, supervise
@@ -180,6 +182,39 @@ def test_what_another_sweep_has_keeps_nobody_from_work(tmp_path):
     run_here(tmp_path, [first, second], 1, Care(), finished, lambda: None, within(60))
     held.close()
     assert ended == [(second.name, "done"), (first.name, "done")]
+
+
+def test_stopped_while_all_that_is_left_is_at_work_elsewhere(tmp_path):
+    planned, ended = read_grid(grid_file(tmp_path))[0], []
+    began, run = time.monotonic(), Run(tmp_path / planned.name)
+
+    def finished(planned, outcome) -> None:
+        ended.append(outcome.state)
+
+    with run.locked():
+        run_here(tmp_path, [planned], 1, Care(), finished, lambda: None, lambda: time.monotonic() - began > 3)
+        assert not run.exists
+    assert ended == ["stopped"]
+
+
+@pytest.mark.parametrize("first", ("busy", "stopped"))
+def test_a_worker_that_does_not_make_a_run_is_asked_again(first, tmp_path):
+    """Another sweep has it, or the worker was shut down: neither is the end of the run."""
+    answers, ended = [(first, "", 0), (first, "", 0), ("done", "", 1)], []
+
+    class Client:
+        status = "running"
+
+        def submit(self, *args, **options) -> SimpleNamespace:
+            answer = answers.pop(0)
+            return SimpleNamespace(done=lambda: True, status="finished", result=lambda: answer)
+
+        def cancel(self, futures) -> None:
+            assert not futures
+
+    planned = read_grid(grid_file(tmp_path))[0]
+    run_there(Client(), tmp_path, [planned], Care(), lambda *heard: ended.append(heard), lambda: None, within(60))
+    assert ended == [(planned, Outcome("done", "", 1))] and not answers
 
 
 def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):

@@ -24,6 +24,10 @@ from tasks import TASKS
 TASK = TASKS["parity-check"]
 
 
+class Killed(BaseException):
+    """As by SIGKILL: nothing is saved."""
+
+
 class Silent:
     def __getattr__(self, name):
         return lambda *args: None
@@ -67,8 +71,8 @@ class Stage:
         exact = self.exact(seed if purpose == JUDGE else None)
         return Evaluation([LengthScore(n, samples, exact, exact, 0.0) for n in lengths])
 
-    def train(self, stop_after: int | None = None) -> tuple[str, Progress]:
-        """From the run's state if it has one; ``stop_after`` so many steps by a signal."""
+    def train(self, stop_after: int | None = None, kill_after: int | None = None) -> tuple[str, Progress]:
+        """From the run's state if it has one; ``stop_after`` so many steps by a signal, or ``kill_after`` so many."""
         if self.run.path("state.safetensors").exists():
             _, progress = self.run.load()
             self.run.cut_metrics(progress.metrics_bytes)
@@ -76,7 +80,13 @@ class Stage:
             progress = Progress.start(self.config, generator(PARAMETERS, 0))
         already = len(self.lengths)
         with Workers(1) as workers:
-            stop = lambda: stop_after is not None and len(self.lengths) - already >= stop_after  # noqa: E731
+
+            def stop() -> bool:
+                made = len(self.lengths) - already
+                if made == kill_after:
+                    raise Killed
+                return stop_after is not None and made >= stop_after
+
             reason = loop.train(self.run, self.config, TASK, progress, workers, Silent(), stop)
         return reason, progress
 
@@ -139,6 +149,22 @@ def test_the_last_steps_begin_when_it_is_solved(monkeypatch, tmp_path, cut):
     assert whole.train()[0] == "steps"
     assert np.array_equal(whole.run.load()[1].params, progress.params)
     assert whole.run.path("metrics.jsonl").read_bytes() == stage.run.path("metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("killed", (30, 31, 34))
+def test_killed_after_it_was_solved_and_before_that_was_saved(monkeypatch, tmp_path, killed):
+    """Solved at 30, saved at 28: the evaluation that found it is made again, and the rest are the same bits."""
+    given = {"steps": 200, "stop_when_solved": True, "eval_every": 10, "checkpoint_every": 7, "cool_down": 25}
+    whole = Stage(monkeypatch, tmp_path, exact=lambda step: 1.0, batch_size=1, **given)
+    whole.train()
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: 1.0, batch_size=1, **given)
+    with pytest.raises(Killed):
+        stage.train(kill_after=killed)
+    _, progress = stage.run.load()
+    assert (progress.step, progress.solved_at, progress.end) == (28, 0, 0)
+    reason, progress = stage.train()
+    assert (reason, progress.step, progress.solved_at) == ("solved", 55, 30)
+    assert stage.files() == whole.files()
 
 
 def test_a_run_that_cools_down_already_goes_on_to_its_end(monkeypatch, tmp_path):
