@@ -10,7 +10,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -202,12 +201,23 @@ def test_a_worker_that_does_not_make_a_run_is_asked_again(first, tmp_path):
     """Another sweep has it, or the worker was shut down: neither is the end of the run."""
     answers, ended = [(first, "", 0), (first, "", 0), ("done", "", 1)], []
 
+    class Answered:
+        status = "finished"
+
+        def __init__(self) -> None:
+            self.answer = answers.pop(0)
+
+        def done(self) -> bool:
+            return True
+
+        def result(self) -> tuple[str, str, int]:
+            return self.answer
+
     class Client:
         status = "running"
 
-        def submit(self, *args, **options) -> SimpleNamespace:
-            answer = answers.pop(0)
-            return SimpleNamespace(done=lambda: True, status="finished", result=lambda: answer)
+        def submit(self, *args, **options) -> Answered:
+            return Answered()
 
         def cancel(self, futures) -> None:
             assert not futures
