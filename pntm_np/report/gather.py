@@ -25,8 +25,8 @@ NAMES = TITLES | {"transformer": "Transformer", "pntm" + SHARP: "P-NTM, sharpene
 NAMES |= {group + OPEN: f"{NAMES[group]}, no end token" for group in MACHINES}
 BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswith("transformer")))
 ORDER = [*BASELINES, *MACHINES, *(group + OPEN for group in MACHINES)]
-# what has to be the paper's; budgets, the learning rate of sharpened machines, how training ends and on how many inputs
-# it is judged may differ, and every caption says how
+# what has to be the paper's; budgets, the learning rate of NTM and of sharpened machines, how training ends and on how
+# many inputs it is judged may differ, and every caption says how
 FIXED = {"max_length": 40, "memory_size": 96, "lengths": (1, 120), "sizes": {}}
 WAYS = {(False, False): "", (True, True): SHARP}  # sharpened in training, thresholds chosen
 
@@ -146,7 +146,7 @@ def _foreign(config: Config, known: list[Config]) -> str:
     if not config.end_token and config.model not in MACHINES:
         return "it has no end token: only machines with a memory are reported without"
     ways = (bool(config.sharpen), config.tau == "auto")
-    if config.lr != paper.LEARNING_RATE and not config.sharpen:
+    if config.lr != paper.LEARNING_RATE and not config.sharpen and config.model != "ntm":
         return f"its lr is {config.lr:g}, and the paper's {paper.LEARNING_RATE:g}"
     if ways not in WAYS or (config.tau not in (TAU, "auto")) or (any(ways) and config.model != "pntm"):
         return f"neither the paper's way nor ours: sharpen {config.sharpen:g}, tau {config.tau}"

@@ -169,12 +169,14 @@ def test_machines_without_an_end_token_stand_alone(tmp_path):
     write_run(tmp_path, "binary-addition", "pntm", 2, fails_after(120), end_token=False)
     write_run(tmp_path, "binary-addition", "ntm", 2, fails_after(120), end_token=False)
     write_run(tmp_path, "binary-addition", "lstm", 1, fails_after(120), end_token=False)
-    write_run(tmp_path, "binary-addition", "ntm", 3, fails_after(120), lr=1e-3)
+    write_run(tmp_path, "binary-addition", "pntm", 3, fails_after(120), lr=1e-3, sharpen=0, tau=0.01)
+    write_run(tmp_path, "binary-addition", "ntm", 3, fails_after(60), lr=2e-3)
     done = invoke("report", tmp_path, "--json")
     assert done.stderr.count("left out:") == 2 and "no end token" in done.stderr and "its lr is 0.001" in done.stderr
     best = json.loads(done.stdout)["tables"]["best"]
     ours = {row[0]: row[-2:] for row in best["rows"] if row[1] == "ours"}
-    assert ours["P-NTM, sharpened"] == [mean_to(41), "0 to 1"] and ours["NTM"] == [None, "0"]
+    assert ours["P-NTM, sharpened"] == [mean_to(41), "0 to 1"] and ours["NTM"] == [mean_to(60), "0 to 1"]
+    assert "NTM: batches of 32, at most 20,000 iterations with a learning rate of 0.002" in best["caption"]
     assert ours["P-NTM, sharpened, no end token"] == ours["NTM, no end token"] == [1.0, "0 to 1"]
     assert "P-NTM, sharpened: batches of 32, at most 20,000 iterations with a learning rate of 0.001" in best["caption"]
     spread = {row[0]: row[4] for row in json.loads(done.stdout)["tables"]["spread"]["rows"]}
