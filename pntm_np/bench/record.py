@@ -73,33 +73,34 @@ def _fixed(machine: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in machine.items() if k != "free_memory"}
 
 
+def partner(form: str) -> str:
+    """The form of NTM that a form is compared with, like with like: compiled code with compiled code, array operations
+    with array operations. NTM has no other form of the latter than the loop."""
+    return "fused" if form == "fused" else "sequential"
+
+
 def with_speedup(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each row with how many times faster it is than the fastest NTM of the same length."""
-    ntm: dict[int, float] = {}
+    """Each row with how many times faster it is than its partner among the NTMs of its length, and which that is."""
+    ntm = {(row["form"], row["length"]): row["mean"] for row in rows if row["model"] == "ntm" and row["mean"]}
+    found = []
     for row in rows:
-        if row["model"] == "ntm" and row["mean"]:
-            ntm[row["length"]] = min(row["mean"], ntm.get(row["length"], row["mean"]))
-    return [
-        row | {"speedup_over_ntm": ntm[row["length"]] / row["mean"] if row["mean"] and row["length"] in ntm else None}
-        for row in rows
-    ]
+        beside = ntm.get((partner(row["form"]), row["length"]))
+        ratio = beside / row["mean"] if beside and row["mean"] else None
+        found.append(row | {"speedup_over_ntm": ratio, "ntm_form": partner(row["form"])})
+    return found
 
 
 def crossovers(rows: list[dict[str, Any]]) -> list[str]:
-    """From which length on one contestant is faster than another, where that changes; and who is always faster."""
-    means: dict[str, dict[int, float]] = {}
-    for row in rows:
-        if row["mean"]:
-            means.setdefault(f"{row['model']} {row['form']}", {})[row["length"]] = row["mean"]
-    lines, names = [], list(means)
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            shared = sorted(means[a].keys() & means[b].keys())
-            if not shared:
-                continue
-            ahead = [means[a][n] <= means[b][n] for n in shared]
-            first, second = (a, b) if ahead[-1] else (b, a)
-            last_behind = max((k for k, x in enumerate(ahead) if x != ahead[-1]), default=-1)
-            since = "at every length" if last_behind < 0 else f"from {shared[last_behind + 1]:,} steps on"
-            lines.append(f"{first} is faster than {second} {since}")
+    """From which length on each form of P-NTM is faster than its partner, or slower."""
+    ahead: dict[tuple[str, str], dict[int, bool]] = {}
+    for row in with_speedup(rows):
+        if row["model"] == "pntm" and row["speedup_over_ntm"]:
+            ahead.setdefault((row["form"], row["ntm_form"]), {})[row["length"]] = row["speedup_over_ntm"] > 1
+    lines = []
+    for (form, beside), faster in ahead.items():
+        lengths = sorted(faster)
+        last = faster[lengths[-1]]
+        changed = [n for n in lengths if faster[n] != last]
+        since = f"from {lengths[lengths.index(changed[-1]) + 1]:,} steps on" if changed else "at every length"
+        lines.append(f"P-NTM, {form}, is {'faster' if last else 'slower'} than NTM, {beside}, {since}")
     return lines

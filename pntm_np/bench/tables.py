@@ -12,11 +12,11 @@ Table = tuple[list[str], list[list[Any]]]
 
 
 def forward_rows(report: dict[str, Any]) -> Table:
-    columns, rows = ["length", "model", "form", "mean", "deviation", "best", "over NTM", "memory", ""], []
+    columns, rows = ["length", "model", "form", "mean", "deviation", "best", "speed-up", "over NTM", "memory", ""], []
     for row in report["rows"]:
         name = [row["length"], row["model"], row["form"]]
         if row.get("skipped"):
-            rows.append([*name, "-", "-", "-", "-", "-", f"not tried: {row['skipped']}"])
+            rows.append([*name, "-", "-", "-", "-", "", "-", f"not tried: {row['skipped']}"])
             continue
         speedup, peak = row["speedup_over_ntm"], row["peak_bytes"]
         rows.append(
@@ -26,6 +26,7 @@ def forward_rows(report: dict[str, Any]) -> Table:
                 duration(row["std"]),
                 duration(row["best"]),
                 "-" if speedup is None else f"{speedup:.2f} x",
+                "" if speedup is None else row["ntm_form"],
                 "-" if peak is None else memory.size(peak),
                 "" if row["agrees"] else f"outputs differ by {row['difference'] or math.inf:.1e}",
             ]
