@@ -13,7 +13,7 @@ test: .venv/installed
 
 # A few minutes on a laptop. Another task or seed: make train TASK=reverse-string SEED=1
 train: .venv/installed
-	.venv/bin/pntm train $(TASK) --preset quick --seed $(SEED) --resume
+	.venv/bin/pntm train $(TASK) --seed $(SEED) --resume
 
 # Long sequences and large sizes, too slow for every change.
 test-long: .venv/installed

@@ -26,6 +26,7 @@ import autodiff
 from autodiff import backend as devices
 from pntm_np import memory
 from pntm_np.arguments import (
+    CellRange,
     Cells,
     Count,
     Device,
@@ -131,13 +132,11 @@ def fail(code: int, message: str, context: click.Context | None = None) -> None:
 
 def shown(name: str, value: Any) -> str:
     """An option as it is typed."""
-    if name == "end_token":
-        return "--no-end-token"
     if name == "sizes":
         return " ".join(f"--size {size}={number}" for size, number in value.items())
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
-        return flag if value else f"--no-{flag[2:]}"
+        return flag if value or name == "end_token" else f"--no-{flag[2:]}"
     return f"{flag} {':'.join(map(str, value)) if isinstance(value, (tuple, list)) else value}"
 
 
@@ -160,15 +159,14 @@ tau_options = [
     click.option(
         "--tau",
         type=Threshold(1),
-        default="0.01",
-        show_default=True,
-        help="Shifts below it become 0. auto chooses this and --gate-tau on lengths of training.",
+        help="Shifts below it become 0; auto chooses this and --gate-tau on the training lengths. "
+        "[default: the machine's own]",
     ),
     click.option(
         "--gate-tau",
         type=Threshold(0.5),
-        default=None,
-        help="minGRU's gates within it of 0 or 1 become so. [default: 0, or auto with --tau auto]",
+        help="minGRU's gates closer than this to 0 or 1 become 0 or 1. [default: the machine's own, or auto with "
+        "--tau auto]",
     ),
 ]
 
@@ -235,17 +233,43 @@ def main() -> None:
     "--model", type=Named("model", list(MODELS)), default="pntm", show_default=True, help="pntm models lists."
 )
 @click.option(
-    "--preset", type=Named("preset", list(PRESETS)), default="quick", show_default=True, help="quick or paper."
+    "--preset",
+    type=Named("preset", list(PRESETS)),
+    default="recipe",
+    show_default=True,
+    help="recipe: ours for the model, the same for all tasks; paper: exactly the paper.",
 )
-@click.option("--steps", type=MANY, help="Stop after so many. [quick: 20000, paper: 500000]")
-@click.option("--batch-size", type=MANY, help="Samples of a step. [quick: 32, paper: 128]")
-@click.option("--lr", type=Number(), help="Adam's learning rate. [default: 0.0005]")
+@click.option("--steps", type=MANY, help="Stop after so many, at the latest. [paper: 500000]")
+@click.option("--batch-size", type=MANY, help="Samples of a step. [paper: 128]")
+@click.option("--lr", type=Number(), help="Adam's learning rate. [paper: 0.0005]")
 @click.option(
-    "--cool-down", type=Count(0, 10**9), help="Last steps, in which it falls to 0; begun early if solved. [default: 0]"
+    "--cool-down",
+    type=Count(0, 10**9),
+    help="Let learning rate and noise fall to 0 over the last N steps, once the training lengths are learnt. "
+    "[paper: 0]",
 )
-@click.option("--clip", type=Number(), help="Scale gradients down to this infinity norm. [default: 0, never]")
+@click.option("--clip", type=Number(), help="Scale gradients down to this infinity norm. [paper: 0, never]")
+@click.option(
+    "--noise",
+    type=Number(),
+    help="Deviation of the noise on the logits of shifts and gates. [paper: 0]",
+)
+@click.option(
+    "--rounding/--no-rounding",
+    default=None,
+    help="Round shifts and gates in half of every batch, ever more, once the training lengths are learnt. [paper: no]",
+)
 @click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
-@click.option("--memory-size", type=MANY, help="Cells in training. [default: 2 x max-length + 16]")
+@click.option(
+    "--memory-size",
+    type=CellRange(1, 10**7),
+    help="Cells in training; with A:B the number is drawn for every step. [paper: 2 x max-length + 16]",
+)
+@click.option(
+    "--learnt-memory-size",
+    type=CellRange(1, 10**7),
+    help="The same, once the training lengths are learnt. [paper: as before]",
+)
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of parameters and batches.")
 @click.option(
     "--form",
@@ -256,30 +280,21 @@ def main() -> None:
 @threads_option
 @click.option("--out", type=Place(), help="The run's directory. [default: runs/TASK-MODEL-PRESET-SEED]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out; begin it if there is none.")
-@click.option("--checkpoint-every", type=MANY, help="Steps between two saves. [quick: 250, paper: 1000]")
-@click.option("--eval-every", type=MANY, help="Steps between two looks at exact match. [quick: 250, paper: 5000]")
+@click.option("--checkpoint-every", type=MANY, help="Steps between two saves. [paper: 1000]")
+@click.option("--eval-every", type=MANY, help="Steps between two looks at the training lengths. [paper: 5000]")
 @click.option(
     "--stop-when-solved/--no-stop-when-solved",
     default=None,
-    help="Stop, or begin the --cool-down, after three evaluations up to twice --max-length without a mistake. "
-    "[quick: yes, paper: no]",
+    help="Stop, or begin the --cool-down, once the training lengths are learnt. [paper: no]",
 )
-@click.option("--sharpen", type=Number(), help="Weight of the shifts' entropy in the loss. [quick: 0.01, paper: 0]")
-@click.option("--sharpen-gates", type=Number(), help="Weight of z (1 - z) of minGRU's gates. [default: 0]")
-@click.option("--sharpen-rise", type=Count(0, 10**9), help="Both grow from 0 over so many steps. [default: 0]")
-@click.option(
-    "--train-tau",
-    type=Number(),
-    help="Cut shifts below it off in training; with --cool-down it grows up to it. [default: 0]",
-)
-@click.option("--train-gate-tau", type=Number(), help="The same of gates within it of 0 or 1. [default: 0]")
-@click.option("--no-end-token", is_flag=True, help="Answers end by their length, not by $.")
+@click.option("--end-token", is_flag=True, default=None, help="Answers end with $, which the machine has to write.")
 @click.option("--lengths", type=LengthRange(), help="Of the evaluation at the end. [default: 1:3 x max-length]")
 @click.option("--samples", type=MANY, help="Of each of these lengths. [default: 128]")
 @click.option(
     "--tau",
     type=Threshold(1),
-    help="Of that evaluation; auto chooses it and the gates' on lengths of training. [quick: auto, paper: 0.01]",
+    help="Of that evaluation; auto: it and the gates' as rounding had them, or else chosen on the training lengths. "
+    "[paper: 0.01]",
 )
 @click.option(
     "--size", "sizes", type=Size(), multiple=True, help="Another size than the paper's: width=64, heads=2, .."
@@ -311,9 +326,6 @@ def train(
     command_line = click.core.ParameterSource.COMMANDLINE
     typed = {name for name in (*given, "preset") if ctx.get_parameter_source(name) == command_line}
     given["sizes"] = dict(given["sizes"])
-    if given.pop("no_end_token"):
-        given["end_token"] = False
-        typed.add("end_token")
     given = {name: value for name, value in given.items() if value is not None}
     if task is None and not (resume and out):
         raise click.UsageError(f"TASK is missing; there are {', '.join(TASKS)}", ctx)
@@ -322,7 +334,8 @@ def train(
     session.check_directory(run)
     session.require_fit(config, task, threads)
     count = f"{config.architecture().parameter_count():,} parameters"
-    title = f"{task.name}  {config.model}  {count}  seed {config.seed}  {run.directory}"
+    ending = " with end token" if task.end_token else ""
+    title = f"{task.name}{ending}  {config.model}  {count}  seed {config.seed}  {run.directory}"
     shown = display.display(config, title)
     with signals:
         with shown:
@@ -341,19 +354,29 @@ def train(
 def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     from pntm_np.evaluation.answer import example
     from pntm_np.evaluation.score import Evaluation, LengthScore
+    from pntm_np.training import cost
 
     found = Evaluation([LengthScore(**row) for row in result["by_length"]])
     max_length = result["config"]["max_length"]
-    why = {"steps": "all steps done", "solved": "solved", "quiet": "the gradient vanished"}[result["stopped_by"]]
-    if result["step"] > (solved := result.get("solved_at", result["step"])):
-        why = f"solved at step {solved:,}, ended"
-    click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with {cut_off(result)}\n")
+    why = {"steps": "all steps done", "solved": "learnt", "quiet": "the gradient vanished"}[result["stopped_by"]]
+    if result["solved_at"] and result["step"] > result["solved_at"]:
+        why = f"learnt at step {result['solved_at']:,}, ended"
+    click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with {cut_off(result)}")
+    click.echo(f"{spent(cost.total(run))}\n")
     bands_table(found, max_length)
     score_line(result)
     named = ["--task", task.source] if task.source else []
-    longer = ["pntm", "eval", str(run.directory), *named, "--tau", "auto", "--lengths", str(10 * max_length)]
+    longer = ["pntm", "eval", str(run.directory), *named, "--lengths", str(10 * max_length)]
     click.echo(f"\nlonger inputs:  {shlex.join(longer)}")
     click.echo(f"ask it:         {shlex.join(['pntm', 'solve', str(run.directory), *named, example(task)])}")
+
+
+def spent(cost: dict[str, Any]) -> str:
+    """What a run cost, in words."""
+    from pntm_np.progress import clock_time
+
+    parts = [f"{clock_time(cost.get(f'{kind}_cpu_seconds', 0))} of {kind}" for kind in ("training", "evaluation")]
+    return f"processor time: {', '.join(parts)}"
 
 
 def score_line(report: dict[str, Any]) -> None:
@@ -367,8 +390,8 @@ def score_line(report: dict[str, Any]) -> None:
 @main.command("eval", short_help="Exact match of a trained machine, by length.")
 @click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
 @task_option
-@click.option("--lengths", type=LengthRange(), default="1:120", show_default=True, help="Every length from A to B.")
-@click.option("--samples", type=Count(1, 10**6), default=128, show_default=True, help="Of each length.")
+@click.option("--lengths", type=LengthRange(), help="Every length from A to B. [default: as its run, 1:120]")
+@click.option("--samples", type=Count(1, 10**6), help="Of each length. [default: as its run, 128]")
 @click.option(
     "--memory-size",
     type=Cells(1, 10**7),
@@ -383,10 +406,10 @@ def score_line(report: dict[str, Any]) -> None:
 def evaluate(
     checkpoint: Path,
     task: Any,
-    lengths: tuple[int, int],
-    samples: int,
+    lengths: tuple[int, int] | None,
+    samples: int | None,
     memory_size: int | str | None,
-    tau: float | str,
+    tau: float | str | None,
     gate_tau: float | str | None,
     seed: int,
     backend: str,
@@ -398,7 +421,7 @@ def evaluate(
 
     It answers SAMPLES random inputs of every length by greedy decoding; an answer counts if it is
     right to its last symbol. The score is the mean over the lengths that are longer than those of
-    training. The inputs depend on --seed alone.
+    training. The inputs depend on --seed alone; without options this is the evaluation of its run.
     """
     from pntm_np.evaluation.command import Evaluating, thresholds
     from pntm_np.evaluation.plot import plot_evaluation
@@ -407,12 +430,13 @@ def evaluate(
 
     trained = load_trained(checkpoint)
     task = task_of(trained, task)
+    lengths, samples = lengths or trained.lengths, samples or trained.samples
     ample = memory_size == "ample"
     cells = ample_cells(tokens_of(task, lengths[1])) if ample else memory_size or evaluation_memory(lengths[1])
     architecture, lower = trained.model.architecture, "--lengths or --memory-size"
     require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
     if ample:  # now exactly, for the answers of some tasks are longer than others
-        cells = ample_memory(task, range(lengths[0], lengths[1] + 1), samples, seed, trained.end_token)
+        cells = ample_memory(task, range(lengths[0], lengths[1] + 1), samples, seed)
         require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
     began = time.perf_counter()
     with signals, Workers(threads) as workers:
@@ -437,14 +461,14 @@ def evaluate(
         print_evaluation(report, found, trained.max_length)
     say(f"{len(found.by_length) * samples:,} answers in {time.perf_counter() - began:.1f} s")
     if plot:
-        told = "" if trained.end_token else " without end token"
+        told = " with end token" if trained.end_token else ""
         title = f"{trained.model.name} on {task.name}{told}, trained on lengths up to {trained.max_length}"
         plot_evaluation(found, plot, title, trained.max_length)
 
 
 def print_evaluation(report: dict[str, Any], found: Any, max_length: int) -> None:
     settings = f"{cut_off(report)}, memory {report['memory_size']}, seed {report['seed']}"
-    told = "" if report["end_token"] else " without end token, told how long an answer is"
+    told = " with end token" if report["end_token"] else ""
     click.echo(f"{report['model']} on {report['task']}{told}: {settings}\n")
     bands_table(found, max_length)
     score_line(report)
@@ -455,6 +479,9 @@ def print_evaluation(report: dict[str, Any], found: Any, max_length: int) -> Non
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @task_option
 @click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
+@click.option(
+    "--answer-length", type=Count(1, 10**6), help="Symbols of an answer, for a machine of a task without a rule."
+)
 @tau_choice
 @backend_option
 @json_option
@@ -463,7 +490,8 @@ def solve(
     texts: tuple[str, ...],
     task: Any,
     memory_size: int | None,
-    tau: float | str,
+    answer_length: int | None,
+    tau: float | str | None,
     gate_tau: float | str | None,
     backend: str,
     as_json: bool,
@@ -478,12 +506,22 @@ def solve(
     from pntm_np.evaluation.trained import load_trained, task_of
 
     trained = load_trained(checkpoint)
+    if trained.end_token and answer_length:
+        raise click.BadParameter(
+            f"{answer_length}; this machine ends its answers itself, with $: leave it out", param_hint="--answer-length"
+        )
     try:
         task = task_of(trained, task)
-    except TaskNeeded:
+    except TaskNeeded as needed:
         if "auto" in (tau, gate_tau):
             raise
+        if not trained.end_token and not answer_length:
+            raise TaskNeeded(f"{needed}, or say how long an answer is: --answer-length N") from None
         task = symbols_only(trained)
+    else:
+        if answer_length:
+            problem = f"{answer_length}; the rule of {task.name} says how long an answer is: leave it out"
+            raise click.BadParameter(problem, param_hint="--answer-length")
     if not texts:
         if sys.stdin.isatty():
             say(f"one text a line, of {' '.join(task.inputs)}; end with Ctrl-D")
@@ -493,12 +531,14 @@ def solve(
     for text in texts:
         task.check(text)
     cells = memory_size or evaluation_memory(max(map(len, texts)))
-    need = memory.decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16, cells)
+    need = memory.decoding_need(
+        trained.model.architecture, 1, 6 * max(map(len, texts)) + 16 + (answer_length or 0), cells
+    )
     memory.require(need, f"an answer with {cells:,} cells", "--memory-size", backend)
     with signals, Workers(1) as workers:
         evaluating = Evaluating(trained, task, backend, workers, lambda: bool(signals.received))
         options = thresholds(evaluating, tau, gate_tau, say)
-        answers = answer(evaluating.model, task, list(texts), cells, options, trained.end_token, evaluating.stop)
+        answers = answer(evaluating.model, task, list(texts), cells, options, answer_length, evaluating.stop)
     if as_json:
         click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))
         return
@@ -539,7 +579,7 @@ def trace(
     compare_gate_tau: float | str | None,
     task: Any,
     memory_size: int | None,
-    tau: float | str,
+    tau: float | str | None,
     gate_tau: float | str | None,
     backend: str,
 ) -> None:
@@ -595,7 +635,7 @@ def tasks(task: Any, length: int, count: int, seed: int, as_json: bool) -> None:
             click.echo(json.dumps(every))
             return
         table(["task", "symbols", "example"], [[f["name"], f["symbols"], f["example"]] for f in every])
-        click.echo("\na sample is  input | answer $ ;  pntm tasks TASK prints some")
+        click.echo("\na sample is  input | answer ;  pntm tasks TASK prints some")
         return
     memory.require(200 * length * count, f"{count:,} samples of length {length:,}", "--length or --count")
     rows = samples(task, length, count, seed)
@@ -604,7 +644,7 @@ def tasks(task: Any, length: int, count: int, seed: int, as_json: bool) -> None:
         return
     click.echo(f"{task.name}: {facts(task)['rule']}\n")
     for x, y in rows:
-        click.echo(f"{x} | {y} $")
+        click.echo(f"{x} | {y}")
 
 
 @main.group(
@@ -745,6 +785,7 @@ def print_bench_train(report: dict[str, Any]) -> None:
 @click.option("--shard", "part", type=Shard(), help="Only part K of N, for job arrays.")
 @click.option("--retries", type=Count(0, 100), default=2, show_default=True, help="Of a run that breaks at one place.")
 @click.option("--stall", type=Number(), default=900, show_default=True, help="Seconds after which a silent run hangs.")
+@click.option("--done", type=Place(exists=True), help="Runs that have been collected there count as done.")
 @click.option("--retry-failed", is_flag=True, help="Try again what was given up before.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done, and how long it would take.")
 @json_option
@@ -768,7 +809,7 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
     if not runs:
         raise click.UsageError(f"nothing is planned in {out} yet; give --grid, --preset, --tasks or --models", ctx)
     mine = grid.shard(runs, *given["part"]) if given["part"] else runs
-    todo = session.left(out, mine, given["retry_failed"])
+    todo = session.left(out, mine, given["retry_failed"], given["done"])
     jobs = given["jobs"] or max(1, cores() // given["threads"])
     if not given["address"]:
         session.require_fit(todo, given["threads"])
@@ -781,11 +822,11 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
     say(f"{len(mine)} runs in {out}, {len(todo)} to do")
     care = Care(given["threads"], given["retries"], given["stall"])
     with signals:
-        session.sweep(out, mine, todo, jobs, care, client, say, lambda: bool(signals.received))
+        session.sweep(out, mine, todo, jobs, care, client, given["done"], say, lambda: bool(signals.received))
         if signals.received:
             say(f"stopped and saved; go on with: {shlex.join(['pntm', *sys.argv[1:]])}")
             return signals.exit_code
-    found = [status.standing(out, run) for run in mine]
+    found = [status.standing(out, run, given["done"]) for run in mine]
     print_sweep(found, as_json)
     return FAILED if any(run.state == "failed" for run in found) else 0
 
@@ -820,7 +861,7 @@ def asked_for(
         raise click.UsageError("--option model=..: the models are named by --models", ctx)
     models = names or (tuple(MODELS) if preset else ("pntm",))
     seeds = seeds or (grid.PAPER_SEEDS if preset else grid.seeds_of(1))
-    common = {"preset": preset or "quick"} | dict(options)
+    common = {"preset": preset or "recipe"} | dict(options)
     return grid.grid(chosen or TASKS.values(), {model: {"model": model} for model in models}, seeds, common)
 
 
@@ -837,14 +878,14 @@ def sweep_status(directory: Path, as_json: bool) -> None:
     print_sweep([status.standing(directory, run) for run in runs], as_json)
 
 
-@sweep.command("collect", short_help="Copy finished runs without what is large.")
+@sweep.command("collect", short_help="Keep finished runs, each in one small file.")
 @click.argument("directory", type=Place(exists=True))
-@click.option("--out", type=Place(), required=True, help="Where to put them, each in a directory of its own.")
+@click.option("--out", type=Place(), required=True, help="Where to put them.")
 @json_option
 def sweep_collect(directory: Path, out: Path, as_json: bool) -> None:
-    """Copy configuration, result and thinned metrics of every run in DIRECTORY that has ended.
+    """Keep result, cost and thinned metrics of every run in DIRECTORY that has ended, each in one file.
 
-    What is left is small enough for a repository, and enough for pntm report.
+    What is left is small enough for a repository, and enough for pntm report and for pntm sweep --done.
     """
     from pntm_np.sweep.collect import collect
 

@@ -6,4 +6,4 @@ logits = model.forward(tokens)  # (B, T) integers -> (B, T, V)
 """
 
 from pntm_np.checkpoint import CheckpointError, Model, load, save
-from pntm_np.models import MODELS, Options, build
+from pntm_np.models import MODELS, Options, Thresholds, build

@@ -67,6 +67,26 @@ class Cells(Count):
         return value if value == "ample" else super().convert(value, param, ctx)
 
 
+class CellRange(Count):
+    """A memory's size, or two bounds between which it is drawn."""
+
+    name, otherwise = "N|A:B", ", or A:B with A <= B, between which it is drawn"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if isinstance(value, tuple):
+            return value
+        first, colon, last = str(value).partition(":")
+        if not colon:
+            return Count.convert(self, value, param, ctx)
+        try:
+            a, b = int(first), int(last)
+        except ValueError:
+            a = b = 0
+        if not self.least <= a <= b <= self.most:
+            self.fail(f"{value!r:.60}; expected N, or A:B with {self.least} <= A <= B <= {self.most:,}", param, ctx)
+        return a, b
+
+
 class Number(Value):
     name = "X"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import autodiff as ad
 from autodiff import host
 from autodiff.backend import Array, kernels
@@ -56,14 +58,16 @@ def block_shapes(width: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def mean_entropy(s: Array) -> Array:
-    """The mean entropy of distributions along the last axis; 0 log 0 = 0."""
-    return -ad.mean(ad.sum(s * ad.log(ad.maximum(s, 1e-30)), axis=-1))
-
-
-def closed(z: Array, tau: float) -> Array:
+def closed(z: Array, *, tau: float) -> Array:
     """Gates below tau exactly 0, above 1 - tau exactly 1: at inference what is kept does not fade."""
-    if not tau:
-        return z
     value = ad.stop_gradient(z)
     return ad.where(value < tau, 0.0, ad.where(value > 1 - tau, 1.0, z))
+
+
+@ad.differentiable
+def straight_through(x: Array, *, rounding: Callable[..., Array], tau: float):
+    """Rows 0, 2, .. of x (rows, ...) rounded, the others as they are; the gradient passes unchanged. Rounding makes a
+    jump, whose true gradient is 0 on both sides and would not tell the machine which of them to take."""
+    y = x.copy()
+    y[::2] = rounding(x[::2], tau=tau)
+    return y, lambda g: g

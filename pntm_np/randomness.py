@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-PARAMETERS, BATCHES, JUDGE, EVALUATION, THRESHOLDS = range(5)  # purposes
+PARAMETERS, BATCHES, JUDGE, EVALUATION, THRESHOLDS, CELLS, NOISE, EXAMINE = range(8)  # purposes
 
 
-def generator(purpose: int, seed: int, place: int = 0) -> np.random.Generator:
-    return np.random.default_rng([purpose, seed, place])
+def generator(purpose: int, seed: int, *place: int) -> np.random.Generator:
+    return np.random.default_rng([purpose, seed, *place])

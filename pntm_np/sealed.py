@@ -1,6 +1,7 @@
 """Arrays and a JSON configuration in one safetensors file that notices every changed bit.
 
-The metadata hold the SHA-256 of every array, and one of the metadata themselves. Nothing in a file is executed, and
+The metadata say as ``pntm`` what the file is and in which version, and as ``format`` "pt", for other libraries refuse
+what they do not know. They hold the SHA-256 of every array, and one of themselves. Nothing in a file is executed, and
 nothing is believed: names, shapes and dtypes are compared with what the configuration asks for before an array is made.
 The file is written here and read by the safetensors library: the library writes the metadata in an order of its own
 that changes from run to run, and equal runs are to give equal bytes.
@@ -19,6 +20,8 @@ import numpy as np
 import safetensors
 
 Shapes = dict[str, tuple[int, ...]]
+FORMAT = "pt"
+SEALED = ("format", "pntm", "config", "sha256")
 
 
 class CheckpointError(ValueError):
@@ -26,10 +29,11 @@ class CheckpointError(ValueError):
 
 
 def pack(arrays: dict[str, np.ndarray], kind: str, config: dict[str, Any]) -> bytes:
-    """The file's content: float32 arrays, C-contiguous, in the order given."""
+    """The file's content: float32 arrays, C-contiguous, in the order given; ``kind`` is such as machine-2."""
     data = {name: np.ascontiguousarray(a, np.float32).tobytes() for name, a in arrays.items()}
     metadata = {
-        "format": kind,
+        "format": FORMAT,
+        "pntm": kind,
         "config": json.dumps(config, sort_keys=True),
         "sha256": json.dumps({name: hashlib.sha256(raw).hexdigest() for name, raw in data.items()}, sort_keys=True),
     }
@@ -44,7 +48,7 @@ def pack(arrays: dict[str, np.ndarray], kind: str, config: dict[str, Any]) -> by
 
 
 def seal(metadata: dict[str, str]) -> str:
-    content = "\0".join(metadata[key] for key in ("format", "config", "sha256"))
+    content = "\0".join(metadata[key] for key in SEALED)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -79,9 +83,11 @@ def unpack(
 
 
 def _metadata(metadata: dict[str, str], kind: str) -> tuple[dict[str, Any], dict[str, str]]:
-    if metadata.get("format") != kind:
-        raise CheckpointError(f"its format is {metadata.get('format')!r:.60}; expected {kind!r}")
-    if not {"config", "sha256", "seal"} <= metadata.keys() or seal(metadata) != metadata["seal"]:
+    if "pntm" not in metadata and metadata.get("format", "").startswith("pntm-"):
+        raise CheckpointError(f"pntm 0.1 made it (format {metadata['format'][:60]}), which this version does not read")
+    if metadata.get("pntm") != kind:
+        raise CheckpointError(f"it says that it is {metadata.get('pntm')!r:.60}; expected {kind!r}")
+    if not {*SEALED, "seal"} <= metadata.keys() or seal(metadata) != metadata["seal"]:
         raise CheckpointError("its metadata are damaged: their SHA-256 differs")
     try:
         config, sums = json.loads(metadata["config"]), json.loads(metadata["sha256"])

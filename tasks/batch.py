@@ -12,19 +12,16 @@ from tasks.task import NOTHING, Task
 class Batch(NamedTuple):
     tokens: np.ndarray  # (B, T): x | y
     targets: np.ndarray  # (B, T): the token after each
-    mask: np.ndarray  # (B, T): which targets count: y and its end token
+    mask: np.ndarray  # (B, T): which targets count: y, and its end token if there is one
 
 
-def batch(task: Task, rng: np.random.Generator, length: int, size: int, end_token: bool = True) -> Batch:
-    """Samples of one length. Without end token an answer is learnt up to its last symbol."""
+def batch(task: Task, rng: np.random.Generator, length: int, size: int) -> Batch:
+    """Samples of one length. What stands after the end of a shorter answer is masked, and of no influence."""
     x, y = task.sample(rng, length, size)
-    separator = np.full((len(x), 1), task.separator)
-    answer = np.concatenate([y, np.full((len(y), 1), NOTHING)], axis=1)
-    lengths = np.sum(answer != NOTHING, axis=1, keepdims=True)
-    answer = np.where(answer == NOTHING, task.end, answer)
-    sequence = np.concatenate([x, separator, answer], axis=1)
-    place = np.arange(sequence.shape[1] - 1) - x.shape[1]  # in the answer, of each target
-    last = lengths if end_token else lengths - 1
-    mask = (place >= 0) & (place <= last)
-    used = int(x.shape[1] + 1 + last.max())
-    return Batch(sequence[:, :used], sequence[:, 1 : used + 1], mask[:, :used])
+    if task.end_token:
+        y = np.concatenate([y, np.full((size, 1), NOTHING)], axis=1)
+        y[np.arange(size), np.argmax(y == NOTHING, axis=1)] = task.end
+    separator = np.full((size, 1), task.separator)
+    sequence = np.concatenate([x, separator, np.where(y == NOTHING, task.separator, y)], axis=1)
+    mask = np.concatenate([np.zeros((size, x.shape[1]), bool), y != NOTHING], axis=1)
+    return Batch(sequence[:, :-1], sequence[:, 1:], mask)

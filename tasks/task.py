@@ -1,10 +1,13 @@
 """What a task is: an alphabet, a rule, and samples of it.
 
-A sample is written ``x | y $``: the input, a separator, the answer, an end token. A task's tokens are its symbols in
-their order, then ``|``, then ``$``.
+A sample is written ``x | y``: the input, a separator, the answer. A task's tokens are its symbols in their order, then
+``|``. In the other reading, ``with_end_token``, an answer ends with ``$``, the last token.
 """
 
 from __future__ import annotations
+
+import copy
+from typing import Self
 
 import numpy as np
 
@@ -25,6 +28,7 @@ class Task:
     outputs: str = ""  # those that an answer is made of: chance is 1 / len(outputs) for each symbol
     example: str = ""  # an input to show
     source: str = ""  # of a task in a file of the user's own: path/to/file.py:Name
+    end_token: bool = False  # whether an answer ends with $, or where it has as many symbols as the right one
 
     def solve(self, text: str) -> str:
         """The right answer, by plain Python."""
@@ -54,22 +58,35 @@ class Task:
         """The length of the inputs that ``sample`` makes when asked for ``length``."""
         return length
 
+    def with_end_token(self, end_token: bool = True) -> Self:
+        """The same task in the reading in which answers end with ``$``, or in the one in which they do not."""
+        if end_token == self.end_token:
+            return self
+        reading = copy.copy(self)
+        reading.end_token = end_token
+        return reading
+
     # between text and tokens
+    @property
+    def known(self) -> str:
+        """What stands for each token."""
+        return self.symbols + SEPARATOR + (END if self.end_token else "")
+
     @property
     def separator(self) -> int:
         return len(self.symbols)
 
     @property
-    def end(self) -> int:
-        return len(self.symbols) + 1
+    def end(self) -> int | None:
+        return len(self.symbols) + 1 if self.end_token else None
 
     @property
     def vocabulary(self) -> int:
-        return len(self.symbols) + 2
+        return len(self.known)
 
     def encode(self, text: str) -> np.ndarray:
-        """Tokens of a text made of symbols, ``|`` and ``$``."""
-        known = self.symbols + SEPARATOR + END
+        """Tokens of a text made of symbols, ``|``, and ``$`` if there is an end token."""
+        known = self.known
         try:
             return np.array([known.index(symbol) for symbol in text], np.int64)
         except ValueError:
@@ -77,7 +94,7 @@ class Task:
             raise TaskError(f"{self.name}: {wrong!r} is not one of its symbols {' '.join(self.symbols)}") from None
 
     def decode(self, tokens: np.ndarray) -> str:
-        known = self.symbols + SEPARATOR + END
+        known = self.known
         return "".join(known[token] for token in tokens if token != NOTHING)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors
+import safetensors.numpy
 from click.testing import CliRunner, Result
 
 import cli
@@ -33,11 +35,11 @@ CASES: list[tuple[list[str], int, str]] = [
     *train("--lr", (*BAD_NUMBERS, "0", "11", "1e-400")),
     *train("--clip", (*BAD_NUMBERS, "1001")),
     *train("--cool-down", (*BAD_NUMBERS, "1.5", "20001", "1000000001")),
-    *train("--sharpen", (*BAD_NUMBERS, "1001")),
-    *train("--sharpen-gates", (*BAD_NUMBERS, "1001")),
-    *train("--train-tau", (*BAD_NUMBERS, "1.1")),
-    *train("--train-gate-tau", (*BAD_NUMBERS, "0.51")),
-    *train("--sharpen-rise", (*BAD_NUMBERS, "1.5", "1000000001")),
+    *train("--noise", (*BAD_NUMBERS, "101")),
+    *train("--memory-size", ("256:96", "0:5", "5:", ":5", "5:x", "1:2:3", "1:99999999999")),
+    *train("--learnt-memory-size", (*BAD_COUNTS, "256:96", "5:")),
+    (["train", "parity", "--model", "lstm", "--memory-size", "64:96"], 2, "--memory-size 64:96: expected none: lstm has no memory"),
+    (["train", "parity", "--model", "mingru", "--learnt-memory-size", "96"], 2, "mingru has no memory"),
     *train("--lengths", BAD_RANGES),
     *train("--model", BAD_MODELS),
     *train("--form", ("", "fast", "x", "parallel", "seq uential")),
@@ -57,11 +59,16 @@ CASES: list[tuple[list[str], int, str]] = [
     (["train", "parity", "--nonsense"], 2, "--nonsense"),
     (["train", "parity", "--step"], 2, "--step"),
     (["train", "parity", "--steps"], 2, "--steps"),
-    (["train", "parity", "--model", "lstm", "--sharpen", "0.1"], 2, "nothing to sharpen"),
+    (["train", "parity", "--model", "lstm", "--noise", "0.1"], 2, "lstm has no shifts and no gates"),
     (["train", "parity", "--model", "lstm", "--tau", "0.7"], 2, "lstm has no shifts to cut off"),
     (["train", "parity", "--model", "ntm", "--tau", "auto"], 2, "ntm has no shifts to cut off"),
     *train("--tau", (*BAD_NUMBERS, "1.1", "often")),
-    (["train", "parity", "--model", "ntm", "--sharpen-gates", "0.1"], 2, "nothing to sharpen"),
+    (["solve", "mine", "ab", "--answer-length", "3"], 2, "this machine ends its answers itself"),
+    (["solve", "open", "ab", "--answer-length", "3"], 2, "the rule of parity-check says how long an answer is"),
+    (["solve", "open-mine", "ab"], 2, "or say how long an answer is: --answer-length N"),
+    *[(["solve", "open-mine", "ab", "--answer-length", v], 2, "--answer-length") for v in BAD_COUNTS],
+    *[([c, "old-version", *(["ab"] if c == "solve" else [])], 4, "pntm 0.1 made it (format pntm-1), which this version does not read") for c in ("eval", "solve")],
+    (["trace", "open-mine", "ab", "-o", "t.html"], 2, "--task path/to/file.py:Name"),
     (["train", "parity", "--batch-size", "1000000", "--max-length", "100000"], 5, "lower --batch-size"),
     *[(["train", task, "--lengths", "1000000"], 5, "lower --lengths") for task in ("parity", "modular", "binary")],
     (["train", "parity", "--model", "transformer-nope", "--max-length", "100000"], 5, "lower --batch-size"),
@@ -123,9 +130,16 @@ def directory(tmp_path_factory) -> Path:
     pn.save(place / "good", model)
     content = (place / "good").read_bytes()
     (place / "cut").write_bytes(content[:-1])
-    (place / "other-version").write_bytes(content.replace(b"pntm-1", b"pntm-9"))
+    (place / "other-version").write_bytes(content.replace(b"machine-2", b"machine-9"))
+    old = {k: v for k, v in metadata(place / "good").items() if k != "pntm"} | {"format": "pntm-1"}
+    (place / "old-version").write_bytes(safetensors.numpy.save(model.params, old))
     model.training = TRAINING | {"task": "mine"}
     pn.save(place / "mine", model)
+    model = pn.Model.new("lstm", 5, np.random.default_rng(0), width=1)
+    model.training = TRAINING | {"end_token": False}
+    pn.save(place / "open", model)
+    model.training = TRAINING | {"task": "mine", "end_token": False}
+    pn.save(place / "open-mine", model)
     model = pn.Model.new("pntm", 6, np.random.default_rng(0), width=4, heads=2, cell=4)
     model.training = TRAINING
     pn.save(place / "heads", model)
@@ -141,6 +155,11 @@ def directory(tmp_path_factory) -> Path:
     (place / "old").mkdir()
     (place / "old" / "config.json").write_text("{}")
     return place
+
+
+def metadata(path: Path) -> dict[str, str]:
+    with safetensors.safe_open(path, framework="numpy") as file:
+        return file.metadata()
 
 
 def run(directory: Path, args: list[str], monkeypatch) -> tuple[Result, float]:
@@ -201,10 +220,10 @@ JUNK = (
     "a" * 300,
 )
 OPTIONS = {
-    "train": ("--steps", "--batch-size", "--max-length", "--memory-size", "--seed", "--threads", "--lr", "--sharpen", "--lengths", "--model",
+    "train": ("--steps", "--batch-size", "--max-length", "--memory-size", "--seed", "--threads", "--lr", "--noise", "--lengths", "--model",
               "--form", "--preset", "--size", "--backend", "--checkpoint-every", "--eval-every", "--samples"),
     "eval": ("--samples", "--memory-size", "--threads", "--tau", "--gate-tau", "--seed", "--lengths", "--backend", "--task"),
-    "solve": ("--memory-size", "--tau", "--gate-tau", "--backend", "--task"),
+    "solve": ("--memory-size", "--tau", "--gate-tau", "--backend", "--task", "--answer-length"),
     "tasks": ("--length", "--count", "--seed"),
     "trace": ("--memory-size", "--tau", "--gate-tau", "--backend", "--task", "--out", "--compare", "--compare-tau"),
 }  # fmt: skip

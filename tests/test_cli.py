@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import cli
+import pntm_np as pn
 from pntm_np import selftest
 from tests import standin
 from tests.autodiff.table import ROWS
@@ -153,7 +154,8 @@ def test_eval_as_json_and_as_a_picture(machine, tmp_path):
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout, parse_constant=lambda c: 1 / 0)
     keys = {"task", "model", "exact_match", "token_accuracy", "chance", "tau", "memory_size", "seed", "by_length"}
-    assert keys <= set(report) and report["tau"] == 0.01 and report["memory_size"] == 256
+    own = pn.load(machine / "model.safetensors").thresholds
+    assert keys <= set(report) and (report["tau"], report["gate_tau"]) == own and report["memory_size"] == 256
     assert [set(row) >= {"length", "samples", "exact_match", "token_accuracy"} for row in report["by_length"]] == [
         True
     ] * 9
@@ -164,7 +166,9 @@ def test_eval_as_json_and_as_a_picture(machine, tmp_path):
     )
     assert pntm("eval", str(machine / "model.safetensors"), "--lengths", "2", "--samples", "1").returncode == 0
     done = pntm("eval", str(machine), "--lengths", "7", "--samples", "2", "--memory-size", "ample", "--json")
-    assert json.loads(done.stdout)["memory_size"] == 2 * (7 + 1 + 7 + 1) + 1
+    assert json.loads(done.stdout)["memory_size"] == 2 * (7 + 1 + 7) + 1
+    done = pntm("eval", str(machine), "--lengths", "3", "--samples", "1", "--tau", "0.01", "--gate-tau", "0", "--json")
+    assert (json.loads(done.stdout)["tau"], json.loads(done.stdout)["gate_tau"]) == (0.01, 0), "the paper's way"
 
 
 @pytest.mark.parametrize("closed", ("<&-", ">&-", "2>&-", "2>/dev/full", ">/dev/full", "| true", "2>&1 | true"))

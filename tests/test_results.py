@@ -1,4 +1,4 @@
-"""What is shipped in results/: machines that still answer, and a README that says what the report says."""
+"""What is shipped in results/: machines that still answer as their runs say, and pages that say what the report says."""
 
 from __future__ import annotations
 
@@ -8,65 +8,66 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pntm_np.checkpoint import load
 from pntm_np.evaluation.score import evaluate, evaluation_memory
 from pntm_np.evaluation.trained import load_trained, task_of
 from pntm_np.models import Options
 from pntm_np.report.session import report
 from pntm_np.scans import default_form
-from pntm_np.training.run import Run
+from pntm_np.sweep.collect import read_collected
 from pntm_np.workers import Workers
+from tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 MACHINES = sorted((RESULTS / "checkpoints").glob("*.safetensors"))
-SEED = 12_345  # not one that a machine was chosen or reported by
+RUNS = sorted((RESULTS / "runs").glob("*.json"))
 
 
-def judged(machine: Path) -> dict:
-    """Its evaluation on lengths 41 to 120, which stands beside it."""
-    return json.loads(machine.with_name(f"{machine.stem}-41-120.json").read_text())
+def run_of(machine: Path):
+    """The collected run that made it."""
+    made = load(machine).training
+    found = read_collected(RESULTS / "runs", f"{machine.stem}-{made['seed']}")
+    assert found and found.result, f"{machine.name}: its run is not in results/runs"
+    return found
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda path: path.stem)
-def test_a_shipped_machine_answers_as_reported(machine):
-    found, trained = judged(machine), load_trained(machine)
-    assert [row["length"] for row in found["by_length"]] == list(range(41, 121)) and found["seed"] != 0
-    assert trained.max_length == 40 and found["task"] == trained.task
-    options = Options(default_form("cpu"), found["tau"], found["gate_tau"])
+def test_a_shipped_machine_is_that_of_its_run_and_answers_as_it_says(machine):
+    """Without options: with the thresholds that it keeps, the evaluation's first inputs of some lengths."""
+    run, trained = run_of(machine), load_trained(machine)
+    model = trained.model
+    assert {**run.config.as_json(), "step": run.result["step"]} == model.training
+    assert model.thresholds == (run.result["tau"], run.result["gate_tau"])
+    by_length = {row["length"]: row["exact_match"] for row in run.result["by_length"]}
+    lengths = [n for n in (5, 40, 80, 120) if by_length[n] == 1]  # a few inputs tell nothing of others
     with Workers(1) as workers:
-        now = evaluate(
-            trained.model, task_of(trained, None), [5, 40, 80, 120], 4, SEED, evaluation_memory(120), options, workers,
-            trained.end_token,
-        )  # fmt: skip
-    if found["exact_match"] == 1:
-        assert [score.exact_match for score in now.by_length] == [1.0] * 4
+        options = Options(default_form("cpu"), *model.thresholds)
+        task = task_of(trained, None)
+        now = evaluate(model, task, lengths, 4, run.result["evaluation_seed"], evaluation_memory(120), options, workers)
+    assert [score.exact_match for score in now.by_length] == [1.0] * len(lengths)
 
 
-def test_there_are_machines():
-    assert MACHINES and all(path.stat().st_size < 2_000_000 for path in MACHINES)
+def test_there_is_a_machine_for_every_task():
+    assert {path.stem for path in MACHINES} >= {f"{task}-pntm" for task in TASKS}
+    assert all(path.stat().st_size < 2_000_000 for path in MACHINES)
 
 
 def test_runs_are_whole():
-    places = [path.parent for path in (RESULTS / "runs").glob("*/config.json")]
-    for place in places:
-        result = Run(place).read_result()
+    for path in RUNS:
+        result = read_collected(path.parent, path.stem).result
         scores = [row["exact_match"] for row in result["by_length"] if row["length"] > 40]
         assert result["score"] == pytest.approx(np.mean(scores)) and len(scores) == 80
-    assert len(places) >= len(MACHINES)
 
 
-def test_the_readme_shows_what_was_found():
+def test_the_readme_shows_how_far_the_machines_reach():
     text = (RESULTS.parent / "README.md").read_text()
-    tables = {name: text.split(f"| {name}, exact match on |")[1].split("\n\n")[0] for name in ("P-NTM", "NTM")}
     for machine in MACHINES:
-        trained, model = load_trained(machine), machine.stem.rsplit("-", 1)[1]
-        task = trained.task + ("" if trained.end_token else ", no end token")
-        for kind, said in (("", ""), ("-ample", ", ample memory")):
-            paths = [machine.with_name(f"{machine.stem}{kind}-{n}.json") for n in ("41-120", "500", "1000")]
-            if kind and not any(path.exists() for path in paths):
-                continue
-            found = [json.loads(path.read_text()) for path in paths]
-            shown = [f"{np.floor(100 * f['exact_match']) / 100:.2f}" for f in found]  # 1.00 is perfect
-            assert f"| {task}{said} | {' | '.join(shown)} |" in tables[{"pntm": "P-NTM", "ntm": "NTM"}[model]]
+        if machine.stem.endswith("-pntm"):
+            found = json.loads(machine.with_name(f"{machine.stem}-1000.json").read_text())
+            assert (found["memory_size"], found["by_length"][0]["samples"]) and found["task"] in text
+            assert f"pntm eval results/checkpoints/{machine.name} --lengths 1000 --memory-size ample" in text
+            exact = found["exact_match"] == 1
+            assert f"| {found['task']} |" in text and (exact or "not exact" in text)
 
 
 def test_the_report_is_that_of_the_runs(tmp_path):

@@ -22,6 +22,7 @@ from pntm_np.training.config import Config
 from pntm_np.training.flat import join
 from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.optimizer import Moments
+from pntm_np.training.schedule import ONE_HOT, Pace, thresholds
 from pntm_np.workers import Workers
 from tasks import TASKS, Batch
 
@@ -120,10 +121,12 @@ class Step:
         self.learner = Learner(config, params, Moments(np.zeros_like(params), np.zeros_like(params)), workers)
         tokens, targets = rng.integers(0, architecture.vocabulary, (2, config.batch_size, length))
         self.batch, self.count, self.device = Batch(tokens, targets, tokens >= 0), 0, config.backend
+        rounded = thresholds(ONE_HOT if config.rounding else 0.0)
+        self.pace = Pace(config.lr, config.noise, config.most_cells(), rounded)
 
     def __call__(self) -> None:
         self.count += 1
-        self.learner.step(self.batch, self.count)
+        self.learner.step(self.batch, self.count, self.pace)
         backend.synchronize(self.device)
 
 
@@ -132,7 +135,7 @@ def need(config: Config, length: int, threads: int) -> int:
     cuts = shard_cuts(config.batch_size, config.backend)
     together = min(threads, len(cuts) - 1) if config.backend == "cpu" else 1
     rows = cuts[1] - cuts[0]
-    one = memory.training_need(config.architecture(), rows, length, config.memory_size, config.form, config.backend)
+    one = memory.training_need(config.architecture(), rows, length, config.most_cells(), config.form, config.backend)
     return together * one
 
 

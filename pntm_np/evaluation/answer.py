@@ -43,21 +43,23 @@ def answer(
     texts: list[str],
     memory_size: int,
     options: Options,
-    end_token: bool,
+    answer_length: int | None = None,
     stop: Callable[[], bool] = lambda: False,
     watch: Callable[[Any, Any, Any, Any], None] = lambda token, before, after, logits: None,
 ) -> list[Answer]:
-    """What the machine answers to each text; an answer is cut one token after the length of the right one."""
-    found = []
+    """What the machine answers to each text: as many tokens as the right answer has, or up to its end token.
+
+    Where the right answer is not known it has ``answer_length`` symbols, or ends by itself.
+    """
+    found, end_token = [], task.end_token
     for text in texts:
         try:
             expected = task.solve(text)
         except NotImplementedError:
             expected = None
-        limit = 4 * len(text) + 16 if expected is None else len(expected) + end_token
+        limit = len(expected) + end_token if expected is not None else answer_length or longest_answer(text)
         prompt = np.append(task.encode(text), task.separator)
-        end = task.end if end_token else None
-        tokens = decode(model, [prompt], np.array([limit]), end, memory_size, options, stop, watch)[0]
+        tokens = decode(model, [prompt], np.array([limit]), task.end, memory_size, options, stop, watch)[0]
         tokens = tokens[tokens != NOTHING]
         ended = not end_token or bool(len(tokens) and tokens[-1] == task.end)
         given = task.decode(tokens[:-1] if end_token and ended else tokens)
@@ -69,6 +71,11 @@ def answer(
     return found
 
 
+def longest_answer(text: str) -> int:
+    """Symbols after which an answer that does not end is given up."""
+    return 4 * len(text) + 16
+
+
 class SymbolsOnly(Task):
     """The alphabet of a task whose rule is in a file that was not named."""
 
@@ -78,7 +85,7 @@ class SymbolsOnly(Task):
 
 
 def symbols_only(trained: Trained) -> Task:
-    return SymbolsOnly(trained.task, trained.symbols)
+    return SymbolsOnly(trained.task, trained.symbols).with_end_token(trained.end_token)
 
 
 def samples(task: Task, length: int, count: int, seed: int) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ class Band(NamedTuple):
 
 
 def bands(found: Evaluation, max_length: int) -> list[Band]:
-    """The lengths of training as one band, longer ones in bands of half as many."""
+    """The training lengths as one band, longer ones in bands of half as many."""
     lengths = [score.length for score in found.by_length]
     longest, width = max(lengths), max(1, max_length // 2)
     while (longest - max_length) / width > 12:
@@ -35,6 +35,14 @@ def bands(found: Evaluation, max_length: int) -> list[Band]:
         for a, b in edges
         if any(a <= n <= b for n in lengths)
     ]
+
+
+def grouped(values: dict[int, float], most: int) -> dict[int, float]:
+    """Means over neighbouring lengths, at most so many, each under its longest."""
+    lengths = sorted(values)
+    size = -(-len(lengths) // most)
+    parts = [lengths[k : k + size] for k in range(0, len(lengths), size)]
+    return {part[-1]: sum(values[n] for n in part) / len(part) for part in parts}
 
 
 def bars(values: dict[int, float], height: int = 4) -> list[str]:

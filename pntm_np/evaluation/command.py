@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from autodiff import array_module
 from pntm_np.checkpoint import Model
-from pntm_np.evaluation.score import Evaluation, evaluate, evaluation_memory
+from pntm_np.evaluation.score import Evaluation, evaluate, paper_cells
 from pntm_np.evaluation.shown import share
-from pntm_np.evaluation.thresholds import GATE_TAUS, TAU, TAUS, choose_thresholds
+from pntm_np.evaluation.thresholds import CANDIDATES, choose_thresholds
 from pntm_np.evaluation.trained import Trained
-from pntm_np.models import Options
+from pntm_np.models import PAPER, Options
 from pntm_np.progress import Progress
 from pntm_np.scans import default_form
 from pntm_np.workers import Workers
 from tasks import Task
 
 SILENCE = 1.5  # seconds of preparing after which one is told why nothing happens
+Asked = float | str | None  # a threshold as it was asked for: a number, auto, or nothing: the machine's own
 
 
 class Evaluating:
@@ -32,7 +32,7 @@ class Evaluating:
         every = range(lengths[0], lengths[1] + 1)
         with Progress("length", len(every)) as shown:
             return evaluate(
-                self.model, self.task, every, samples, seed, cells, options, self.workers, self.trained.end_token,
+                self.model, self.task, every, samples, seed, cells, options, self.workers,
                 watch=lambda score: shown.advance(f"{score.length}: exact match {share(score.exact_match, 2)}"),
                 stop=self.stop,
             )  # fmt: skip
@@ -49,29 +49,33 @@ def prepare(model: Model, options: Options, say: Callable[[str], None]) -> None:
         timer.cancel()
 
 
-def thresholds(evaluating: Evaluating, tau: Any, gate_tau: Any, say: Callable[[str], None]) -> Options:
-    """The options of an evaluation; what is ``auto`` is chosen on lengths up to the training length."""
-    if gate_tau is None:
-        gate_tau = tau if tau == "auto" else 0.0
-    tau_now, gate_tau_now = (TAU if tau == "auto" else tau), (0.0 if gate_tau == "auto" else gate_tau)
-    options = Options(evaluating.form, tau_now, gate_tau_now)
+def thresholds(evaluating: Evaluating, tau: Asked, gate_tau: Asked, say: Callable[[str], None]) -> Options:
+    """The options of an evaluation: the machine's own thresholds but for those that were asked for.
+
+    What is ``auto`` is chosen on inputs of the training lengths; ``auto`` for the shifts is for the gates as well. A
+    machine whose training has not ended has none of its own, and is run with the paper's.
+    """
+    if gate_tau is None and tau == "auto":
+        gate_tau = "auto"
+    trained, asked = evaluating.trained, {"tau": tau, "gate_tau": gate_tau}
+    own = (evaluating.model.thresholds or PAPER)._asdict()
+    start = {name: value if isinstance(value, float) else own[name] for name, value in asked.items()}
+    options = Options(evaluating.form, **start)
     prepare(evaluating.model, options, say)
-    if "auto" not in (tau, gate_tau):
+    names = tuple(name for name, value in asked.items() if value == "auto")
+    if not names:
         return options
-    trained = evaluating.trained
-    with Progress("threshold", len(TAUS) + len(GATE_TAUS)) as shown:
+    with Progress("threshold", sum(len(CANDIDATES[name]) for name in names)) as shown:
         options = choose_thresholds(
             evaluating.model,
             evaluating.task,
             trained.max_length,
-            evaluation_memory(trained.max_length),
+            paper_cells(trained.max_length),
             options,
             evaluating.workers,
-            trained.end_token,
-            tau == "auto",
-            gate_tau == "auto",
+            names,
             lambda name, value, fit: shown.advance(
-                f"{name} {value:g}: exact match {share(fit.exact_match, 3)}, loss {fit.loss:.1e}"
+                f"{name} {value:g}: exact match {share(fit.exact_match, 3)}, loss {fit.token_loss:.1e}"
             ),
             evaluating.stop,
         )

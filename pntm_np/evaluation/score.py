@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from tasks import NOTHING, Task, batch
 
 ROWS = 64  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
 DEVICE_ROWS = 4096
+DRAWN = 200  # symbols of the longest input that is drawn to see how many tokens there are
 MEMORY = 256  # the paper's cells, for inputs of up to 120 symbols
 
 
@@ -41,9 +43,9 @@ def ample_cells(tokens: int) -> int:
     return 2 * tokens + 1
 
 
-def ample_memory(task: Task, lengths: Iterable[int], samples: int, seed: int, end_token: bool = True) -> int:
+def ample_memory(task: Task, lengths: Iterable[int], samples: int, seed: int) -> int:
     """The cells that are ample for all of an evaluation's problems."""
-    every = (p for n in lengths for p in problems(task, n, samples, seed, end_token))
+    every = (p for n in lengths for p in problems(task, n, samples, seed))
     return ample_cells(max(len(p.prompt) + len(p.answer) for p in every))
 
 
@@ -82,12 +84,10 @@ class Problem(NamedTuple):
     answer: np.ndarray  # y, and the end token if there is one
 
 
-def problems(
-    task: Task, length: int, samples: int, seed: int, end_token: bool = True, purpose: int = EVALUATION
-) -> list[Problem]:
+def problems(task: Task, length: int, samples: int, seed: int) -> list[Problem]:
     """Samples of one length; they depend on the seed, the length and their number alone."""
-    x, y = task.sample(generator(purpose, seed, length), length, samples)
-    end = [task.end] if end_token else []
+    x, y = task.sample(generator(EVALUATION, seed, length), length, samples)
+    end = [task.end] if task.end_token else []
     prompts = np.concatenate([x, np.full((len(x), 1), task.separator)], axis=1)
     answers = [np.concatenate([row[row != NOTHING], np.array(end, np.int64)]) for row in y]
     return [Problem(length, *pair) for pair in zip(prompts, answers, strict=True)]
@@ -100,13 +100,21 @@ def groups(every: Iterable[Problem], rows: int) -> Iterator[list[Problem]]:
         yield group
 
 
-def tokens_of(task: Task, length: int) -> int:
-    """The tokens of a sample with an input of that length: far lengths by those nearby, for drawing takes time."""
+def tokens_of(task: Task, length: int, longest: int = DRAWN) -> int:
+    """The tokens of a sample with an input of that length, at most, on a straight line beyond ``longest``.
+
+    Drawing long inputs takes time; and before its final evaluation a run draws none beyond its training lengths.
+    """
 
     def drawn(n: int) -> int:
-        return batch(task, np.random.default_rng(0), n, 1).tokens.shape[1]
+        return batch(task, np.random.default_rng(0), n, 16).tokens.shape[1]
 
-    return drawn(length) if length <= 200 else drawn(200) + (drawn(200) - drawn(100)) * (length - 200) // 100
+    longest = min(longest, DRAWN)
+    if length <= longest:
+        return drawn(length)
+    near = (longest + 1) // 2
+    rise = (drawn(longest) - drawn(near)) / (longest - near) if longest > near else drawn(longest)
+    return drawn(longest) + math.ceil(rise * (length - longest))
 
 
 def require_memory(
@@ -118,12 +126,13 @@ def require_memory(
     device: str,
     threads: int,
     lower: str,
+    longest: int = DRAWN,
 ) -> None:
-    """Refuse an evaluation that cannot fit, before anything is made."""
+    """Refuse an evaluation that cannot fit, before anything is made; no input beyond ``longest`` is drawn for that."""
     at_once = ROWS if device == "cpu" else DEVICE_ROWS
     total = samples * (lengths[1] - lengths[0] + 1)
     rows, together = min(at_once, total), min(threads, -(-total // at_once)) if device == "cpu" else 1
-    need = memory.decoding_need(architecture, rows, tokens_of(task, lengths[1]), cells) * together
+    need = memory.decoding_need(architecture, rows, tokens_of(task, lengths[1], longest), cells) * together
     memory.require(need, f"evaluating inputs of {lengths[1]:,} symbols with {cells:,} cells", lower, device)
 
 
@@ -136,23 +145,20 @@ def evaluate(
     memory_size: int,
     options: Options,
     workers: Workers,
-    end_token: bool = True,
-    purpose: int = EVALUATION,
     watch: Callable[[LengthScore], None] = lambda score: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Evaluation:
     """``samples`` problems of each length, answered by greedy decoding; ``watch`` sees each length when it is done."""
-    every = (p for n in lengths for p in problems(task, n, samples, seed, end_token, purpose))
+    every = (p for n in lengths for p in problems(task, n, samples, seed))
     rows = ROWS if array_module(model.params["embed.weight"]) is np else DEVICE_ROWS
 
     def right(group: list[Problem]) -> list[tuple[int, bool, float, float]]:
         limits = np.array([len(p.answer) for p in group])
-        end = task.end if end_token else None
-        answers = decode(model, [p.prompt for p in group], limits, end, memory_size, options, stop)
+        answers = decode(model, [p.prompt for p in group], limits, task.end, memory_size, options, stop)
         found = []
         for problem, answer in zip(group, answers, strict=True):
             same = answer[: len(problem.answer)] == problem.answer
-            chance = len(task.outputs) ** -float(len(problem.answer) - end_token)
+            chance = len(task.outputs) ** -float(len(problem.answer) - task.end_token)
             found.append((problem.length, bool(same.all()), float(same.mean()), chance))
         return found
 

@@ -18,6 +18,8 @@ class Trained(NamedTuple):
     symbols: str
     max_length: int
     end_token: bool
+    lengths: tuple[int, int]  # of its evaluation
+    samples: int  # of each of these
 
 
 class TaskNeeded(ValueError):
@@ -31,24 +33,29 @@ def load_trained(path: Path) -> Trained:
         raise CheckpointError(f"{path}: there is no model.safetensors in it: not a run, or it has saved nothing yet")
     model = load(file)
     training = model.training or {}
-    kinds = {"task": str, "symbols": str, "max_length": int, "end_token": bool}
+    kinds = {"task": str, "symbols": str, "max_length": int, "end_token": bool, "lengths": list, "samples": int}
     for name, kind in kinds.items():
         if type(training.get(name)) is not kind:
             raise CheckpointError(f"{file}: it does not say on what it was trained: no {name!r}")
+    lengths, samples = training["lengths"], training["samples"]
     try:
         check_name(training["task"])
         check_symbols(training["symbols"])
     except TaskError as error:
         raise CheckpointError(f"{file}: what it says of its task is not usable: {error}") from None
-    if len(training["symbols"]) + 2 != model.vocabulary:
+    if len(training["symbols"]) + 1 + training["end_token"] != model.vocabulary:
         raise CheckpointError(f"{file}: its symbols do not fit its vocabulary of {model.vocabulary}")
     if not 1 <= training["max_length"] <= LONGEST:
         raise CheckpointError(f"{file}: it says that it was trained on lengths up to {training['max_length']}")
-    return Trained(model, *(training[name] for name in kinds))
+    usable = len(lengths) == 2 and all(type(n) is int for n in lengths) and 1 <= lengths[0] <= lengths[1] <= LONGEST
+    if not usable or not 1 <= samples <= LONGEST:
+        raise CheckpointError(f"{file}: what it says of its evaluation is not usable: {samples} of {lengths!r:.60}")
+    about = {name: training[name] for name in ("task", "symbols", "max_length", "end_token", "samples")}
+    return Trained(model, lengths=(lengths[0], lengths[1]), **about)
 
 
 def task_of(trained: Trained, named: Task | None) -> Task:
-    """The task that the machine was trained on; ``named`` is the one that the user gave, if any."""
+    """The task that the machine was trained on, in its reading; ``named`` is the one that the user gave, if any."""
     task = named or TASKS.get(trained.task)
     if task is None:
         raise TaskNeeded(
@@ -60,4 +67,4 @@ def task_of(trained: Trained, named: Task | None) -> Task:
             f"the machine was trained on {trained.task!r:.60} with symbols {trained.symbols!r:.60}, "
             f"not on {task.name!r:.60} with {task.symbols!r:.60}"
         )
-    return task
+    return task.with_end_token(trained.end_token)

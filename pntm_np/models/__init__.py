@@ -5,6 +5,6 @@ from pntm_np.models.attention import Attention
 from pntm_np.models.bench import BENCH_MODELS, BenchModel
 from pntm_np.models.mingru import MinGRU
 from pntm_np.models.ntm import NTM
-from pntm_np.models.options import DEFAULT, Options
+from pntm_np.models.options import DEFAULT, PAPER, Options, Thresholds
 from pntm_np.models.pntm import PNTM
 from pntm_np.models.registry import MODELS, build

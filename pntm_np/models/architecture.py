@@ -33,7 +33,8 @@ class Architecture:
     vocabulary: int = 6
     width: int = 64
     forms: ClassVar[tuple[str, ...]] = ()
-    measured: ClassVar[tuple[str, ...]] = ()  # what Options.measures is filled with
+    has_memory: ClassVar[bool] = False  # whose size is chosen for every run
+    thresholds: ClassVar[tuple[str, ...]] = ()  # those of Thresholds that change it; noise disturbs what they round
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -132,8 +133,12 @@ class Stack(Architecture):
         return max((m.forms for m in self.mixers), key=len, default=())
 
     @property
-    def measured(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(m.measured for m in self.mixers if m.measured)
+    def has_memory(self) -> bool:  # type: ignore[override]
+        return any(m.has_memory for m in self.mixers)
+
+    @property
+    def thresholds(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(m.threshold for m in self.mixers if m.threshold))
 
     def inner_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = {}
@@ -206,6 +211,7 @@ class NTMModel(Architecture):
     heads: int = 4
     cell: int = 32
     forms: ClassVar[tuple[str, ...]] = NTM.forms
+    has_memory: ClassVar[bool] = True
 
     @property
     def layer(self) -> NTM:

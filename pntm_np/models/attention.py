@@ -32,7 +32,8 @@ class Attention:
     heads: int = 8
     positions: str = "nope"
     forms = ()
-    measured = ""
+    threshold = ""
+    has_memory = False
 
     def __post_init__(self) -> None:
         if self.positions not in POSITIONS:

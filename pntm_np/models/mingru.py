@@ -18,7 +18,8 @@ class MinGRU:
 
     expansion: int = 2
     forms = ("sequential", "paper", "chunked", "fused")
-    measured = "gate_uncertainty"
+    threshold = "gate_tau"
+    has_memory = False
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         wide = self.expansion * width
@@ -28,9 +29,9 @@ class MinGRU:
         return xp.zeros((batch, self.expansion * width), dtype)
 
     def _controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any]:
-        z, c = ad.sigmoid(linear(x, w["W_z"])), positive(linear(x, w["W_h"]))
-        options.measure("gate_uncertainty", lambda: ad.mean(z * (1.0 - z)))
-        return closed(z, options.gate_tau), c
+        z = ad.sigmoid(options.disturbed(linear(x, w["W_z"])))
+        z = options.rounded(z, closed, options.gate_tau)
+        return z, positive(linear(x, w["W_h"]))
 
     def sequence(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
         z, c = self._controls(w, x, options)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import autodiff as ad
-from pntm_np.layers import Weights, linear, mean_entropy, positive
+from pntm_np.layers import Weights, linear, positive
 from pntm_np.models.options import Options
 from pntm_np.scans import HeadState, head_scan, stabilise, start_state
 from pntm_np.scans.conv_shift import sequential as conv_shift
@@ -21,7 +21,8 @@ class PNTM:
     heads: int = 4
     cell: int = 32
     forms = ("sequential", "paper", "chunked", "fused")
-    measured = "shift_entropy"
+    threshold = "tau"
+    has_memory = True
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.cell < 1 or self.cell % self.heads:
@@ -45,10 +46,8 @@ class PNTM:
         H, before = self.heads, x.shape[:-1]
         of_shifts = [ad.reshape(w[name], shape=(3 * H, x.shape[-1])) for name in ("W_r", "W_w")]
         y = linear(x, ad.concatenate(*of_shifts, w["W_u"], axis=0))
-        s = ad.softmax(ad.reshape(y[..., : 6 * H], shape=(*before, 2 * H, 3)))
-        options.measure("shift_entropy", lambda: mean_entropy(s))
-        if options.tau:
-            s = stabilise(s, tau=options.tau)
+        s = ad.softmax(options.disturbed(ad.reshape(y[..., : 6 * H], shape=(*before, 2 * H, 3))))
+        s = options.rounded(s, stabilise, options.tau)
         v = ad.reshape(positive(y[..., 6 * H :]), shape=(*before, H, self.cell // H))
         return s, v
 

@@ -13,7 +13,7 @@ from pntm_np.bench.forward import need
 from pntm_np.bench.plot import against_length, conditions, lines, plot_bench, style
 from pntm_np.picture import pyplot, write_figure
 from pntm_np.report import paper
-from pntm_np.report.gather import MACHINES, NAMES, OPEN, ORDER, SHARP, Material, Trained, budgets
+from pntm_np.report.gather import END, MACHINES, NAMES, ORDER, OURS, Material, Trained, budgets
 from pntm_np.report.tables import BUDGET
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
@@ -23,8 +23,8 @@ SHORT = {
     "transformer-alibi": "ALiBi",
     "transformer-fire": "FIRE",
 }
-SHORT |= {"pntm" + SHARP: "P-NTM\nsharp."}
-SHORT |= {group + OPEN: f"{SHORT.get(group, NAMES[group])}\nno end" for group in MACHINES}
+SHORT |= {"ntm" + OURS: "NTM\nours", "pntm" + OURS: "P-NTM\nours"}
+SHORT |= {group + END: f"{SHORT.get(group, NAMES[group])}\nend" for group in MACHINES}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def all_figures(material: Material) -> list[Figure]:
     found = []
     if material.runs:
         found.append(sensitivity(material))
-        if groups := [g for end in ("", OPEN) for m in MACHINES if material.of(g := m + end)]:
+        if groups := [g for end in ("", END) for m in MACHINES if material.of(g := m + end)]:
             found.append(by_length(material, groups))
     for bench in material.benches[:1]:
         found += [speed(bench), memory_use(bench)]
@@ -84,8 +84,8 @@ def sensitivity(material: Material) -> Figure:
 
 
 def _colour(group: str) -> str:
-    family = ("pntm", "ntm", "pntm" + SHARP, "lstm", "mingru")
-    group = group.removesuffix(OPEN)
+    family = ("pntm" + OURS, "ntm" + OURS, "pntm", "lstm", "ntm")
+    group = group.removesuffix(END)
     return COLOURS[family.index(group)] if group in family else COLOURS[5]
 
 
@@ -135,13 +135,13 @@ def by_length(material: Material, groups: list[str]) -> Figure:
                 if k == 0:
                     axes.set_title(task, fontsize=11)
             grid[k][0].set_ylabel(NAMES[group].replace(", ", "\n"), fontsize=11)
-        figure.supxlabel("length of the input (grey: lengths of training)", fontsize=10)
+        figure.supxlabel("length of the input (grey: training lengths)", fontsize=10)
         write_figure(figure, *paths)
 
     return Figure(
         "by-length",
         "Accuracy against length",
-        "Exact match by length; every curve is a run, lengths of training are shaded. "
+        "Exact match by length; every curve is a run, the training lengths are shaded. "
         f"{BUDGET}. Ours: {budgets(material, groups)}",
         f"Curves of exact match against input length 1 to 120, {len(runs)} runs, a panel for each task and machine.",
         ["task", "architecture", "seed", "length", "exact match"],
@@ -157,12 +157,13 @@ def speed(bench: dict[str, Any]) -> Figure:
         for name, seconds in paper.SECONDS.items()
         if name != "NTM"
     }
-    keys = ("model", "form", "length", "mean", "std", "best", "speedup_over_ntm")
+    keys = ("model", "form", "length", "mean", "std", "best", "speedup_over_ntm", "ntm_form")
     return Figure(
         "speed-up",
         "Time and speed-up over NTM",
-        f"Left: a forward pass, {conditions(bench)}. Right: how many times faster than our fastest NTM, and the "
-        f"quotients of the paper's means on an {paper.DEVICE}, where steps cost time; on a CPU arithmetic does.",
+        f"Left: a forward pass, {conditions(bench)}. Right: how many times faster than NTM, like for like: NumPy "
+        f"beside NumPy, compiled beside compiled; and the quotients of the paper's means on an {paper.DEVICE}. What "
+        "shows the parallelism is the chunked form; the fused one is a fast loop.",
         "Two log-log plots against length: seconds for a forward pass of every form, and the speed-up over NTM.",
         list(keys),
         [[row[key] for key in keys] for row in bench["rows"]],

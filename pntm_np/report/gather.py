@@ -1,34 +1,35 @@
-"""What there is to report in a directory: finished runs, evaluations as ``pntm eval --json`` prints them, benches."""
+"""What there is to report in a directory: runs, evaluations as ``pntm eval --json`` prints them, benches."""
 
 from __future__ import annotations
 
 import json
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pntm_np.evaluation.thresholds import TAU
 from pntm_np.models.titles import TITLES
 from pntm_np.report import paper
 from pntm_np.scans import FORMS
 from pntm_np.sealed import CheckpointError
+from pntm_np.sweep.collect import KIND, collected
 from pntm_np.sweep.supervise import failure
 from pntm_np.training.config import SOLVED, Config
+from pntm_np.training.cost import total
 from pntm_np.training.run import Run
+from tasks import TASKS
 
-SHARP = "+"  # of a group: trained with sharpened shifts, and evaluated with thresholds that were chosen
-OPEN = "~"  # of a group: trained without an end token, and told how long an answer is
-MACHINES = ("ntm", "pntm", "pntm" + SHARP)  # those with a memory: what the paper is about
-NAMES = TITLES | {"transformer": "Transformer", "pntm" + SHARP: "P-NTM, sharpened"}
-NAMES |= {group + OPEN: f"{NAMES[group]}, no end token" for group in MACHINES}
+OURS = "+"  # of a group: by our recipe, where the paper has one of its own
+END = "$"  # of a group: answers end with a token
+MACHINES = ("ntm", "ntm" + OURS, "pntm", "pntm" + OURS)  # those with a memory: what the paper is about
+NAMES = TITLES | {"transformer": "Transformer", "ntm" + OURS: "NTM, our recipe", "pntm" + OURS: "P-NTM, our recipe"}
+NAMES |= {group + END: f"{NAMES[group]}, end token" for group in MACHINES}
 BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswith("transformer")))
-ORDER = [*BASELINES, *MACHINES, *(group + OPEN for group in MACHINES)]
-# what has to be the paper's; budgets, the learning rate of NTM and of sharpened machines, how training ends and on how
-# many inputs it is judged may differ, and every caption says how
-FIXED = {"max_length": 40, "memory_size": 96, "lengths": (1, 120), "sizes": {}}
-WAYS = {(False, False): "", (True, True): SHARP}  # sharpened in training, thresholds chosen
+ORDER = [*BASELINES, *MACHINES, *(group + END for group in MACHINES)]
+# In what a run may differ from its preset and still stand in the tables; every caption says how. The rest are rules.
+ANYWHERE = {"form", "backend", "checkpoint_every", "steps", "cool_down", "samples"}
+BUDGETS = {"paper": ANYWHERE | {"batch_size", "eval_every"}, "recipe": ANYWHERE}
 
 
 class Trained(NamedTuple):
@@ -37,6 +38,7 @@ class Trained(NamedTuple):
     place: Path
     config: Config
     result: dict[str, Any]
+    cost: dict[str, Any]
 
     @property
     def group(self) -> str:
@@ -96,7 +98,8 @@ class Material:
 
 
 def group_of(config: Config) -> str:
-    return config.model + WAYS[bool(config.sharpen), config.tau == "auto"] + ("" if config.end_token else OPEN)
+    ours = OURS if config.preset == "recipe" and config.model + OURS in MACHINES else ""
+    return config.model + ours + (END if config.end_token else "")
 
 
 def gather(directory: Path) -> Material:
@@ -118,18 +121,27 @@ def gather(directory: Path) -> Material:
 
 
 def _add_run(run: Run, found: Material) -> None:
-    place, config = run.directory, run.read_config()
-    result = run.read_result() if run.complete else None
-    if result:
-        config = Config.from_json(result["config"])
-        if not _numbers(result, "score", "tau", "gate_tau", "step"):
-            raise CheckpointError(f"{run.path('result.json')}: not the result of a run")
+    """A run in a directory of its own."""
+    config = run.read_config()
+    if run.complete:
+        result = run.read_result()
+        _add(run.directory, Config.from_json(result["config"]), result, total(run), None, found)
+    else:
+        given_up = failure(run.directory)
+        _add(run.directory, config, None, {}, f"{given_up.state}: {given_up.cause}" if given_up else None, found)
+
+
+def _add(
+    place: Path, config: Config, result: dict[str, Any] | None, cost: dict[str, Any], cause: str | None, found: Material
+) -> None:
+    if result and not _numbers(result, "score", "tau", "gate_tau", "step"):
+        raise CheckpointError(f"{place}: not the result of a run")
     if why := _foreign(config, [r.config for r in found.runs] if result else []):
         found.left_out.append(f"{place}: {why}")
     elif result:
-        found.runs.append(Trained(place, config, result))
-    elif given_up := failure(place):
-        found.failed.append(Failed(place, config, f"{given_up.state}: {given_up.cause}"))
+        found.runs.append(Trained(place, config, result, cost))
+    elif cause:
+        found.failed.append(Failed(place, config, cause))
     else:
         found.unfinished.append(place)
 
@@ -138,23 +150,17 @@ def _foreign(config: Config, known: list[Config]) -> str:
     """Why a run does not belong into the paper's tables, if it does not."""
     if config.task not in paper.TASKS:
         return "not one of the paper's tasks"
-    for name, value in FIXED.items():
-        if getattr(config, name) != value:
-            return f"its {name} is {getattr(config, name)!r}, and the paper's {value!r}"
+    if group_of(config) not in ORDER:
+        return f"{config.model} with an end token has no place in the tables"
+    rules = Config.of(
+        TASKS[config.task], config.preset, model=config.model, seed=config.seed, end_token=config.end_token
+    )
+    for name in (f.name for f in fields(Config) if f.name not in BUDGETS[config.preset]):
+        here, there = getattr(config, name), getattr(rules, name)
+        if here != there:
+            return f"its {name} is {here!r}, and {there!r} by --preset {config.preset}"
     if config.samples != paper.SAMPLES and config.model in paper.SPREAD:  # whose perfect runs are counted
         return f"its samples is {config.samples}, and the paper's {paper.SAMPLES}"
-    if not config.end_token and config.model not in MACHINES:
-        return "it has no end token: only machines with a memory are reported without"
-    ways = (bool(config.sharpen), config.tau == "auto")
-    if config.lr != paper.LEARNING_RATE and not config.sharpen and config.model != "ntm":
-        return f"its lr is {config.lr:g}, and the paper's {paper.LEARNING_RATE:g}"
-    if ways not in WAYS or (config.tau not in (TAU, "auto")) or (any(ways) and config.model != "pntm"):
-        return f"neither the paper's way nor ours: sharpen {config.sharpen:g}, tau {config.tau}"
-    for name in ("sharpen_gates", "train_tau", "train_gate_tau"):
-        if getattr(config, name) and not config.sharpen:
-            return (
-                f"neither the paper's way nor ours: {name.replace('_', '-')} {getattr(config, name):g} without sharpen"
-            )
     return "there is a run like it already" if config in known else ""
 
 
@@ -166,7 +172,13 @@ def _add_other(path: Path, directory: Path, found: Material) -> None:
         raise CheckpointError(f"{path}: not readable as JSON") from None
     if not isinstance(content, dict):
         return
-    if {"task", "model", "by_length", "tau", "memory_size"} <= content.keys():
+    if content.get("pntm") == KIND:
+        run = collected(content)
+        if run is None:
+            raise CheckpointError(f"{path}: not a run as pntm sweep collect keeps it")
+        cause = f"{run.failure.get('state')}: {run.failure.get('cause')}" if run.failure else None
+        _add(path, run.config, run.result, run.cost, cause, found)
+    elif {"task", "model", "by_length", "tau", "memory_size"} <= content.keys():
         if not _is_evaluation(content):
             raise CheckpointError(f"{path}: not an evaluation as pntm eval --json prints it")
         found.evaluations.append(Far(path.relative_to(directory).with_suffix("").as_posix(), content))
@@ -194,7 +206,7 @@ def _is_bench(content: dict[str, Any]) -> bool:
         isinstance(machine, dict) and isinstance(rows, list) and rows and _numbers(settings, "batch", "runs", "threads")
     ):
         return False
-    keys = {"mean", "std", "best", "agrees", "peak_bytes", "speedup_over_ntm"}
+    keys = {"mean", "std", "best", "agrees", "peak_bytes", "speedup_over_ntm", "ntm_form"}
     known = ("processor" if settings.get("backend") == "cpu" else "device") in machine
 
     def usable(row: Any) -> bool:
@@ -228,19 +240,17 @@ def _budget(runs: list[Trained]) -> str:
         c = run.config
         text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
         text += f" with a learning rate of {c.lr:g}" if c.lr != paper.LEARNING_RATE else ""
-        solved = f"if {SOLVED} evaluations in a row made no mistake on lengths up to {2 * c.max_length}"
-        stopped = run.result["stopped_by"] == "solved" and "solved_at" not in run.result  # the rule of the first runs
-        begins = c.stop_when_solved and c.cool_down and not stopped
-        text += f", the last {c.cool_down:,} with a falling learning rate" if c.cool_down else ""
-        text += f", which begin earlier {solved}" if begins else ""
+        share, times = SOLVED
+        learnt = f"once {share:.0%} of inputs of lengths up to {c.max_length} were answered {times} times in a row"
+        begins = f", which begin {learnt}" if c.stop_when_solved else ""
+        text += f", the last {c.cool_down:,} with a falling learning rate{begins}" if c.cool_down else ""
         text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
-        text += f", weight {c.sharpen:g} on the entropy of shifts" if c.sharpen else ""
-        text += f" and {c.sharpen_gates:g} on undecided gates" if c.sharpen_gates else ""
-        text += f", growing over the first {c.sharpen_rise:,}" if c.sharpen and c.sharpen_rise else ""
-        if c.train_tau or c.train_gate_tau:
-            text += f", thresholds up to {c.train_tau:g} (shifts) and {c.train_gate_tau:g} (gates) in training"
-        text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" else ""
-        text += f", stopped before {solved}" if c.stop_when_solved and not begins else ""
+        text += f", noise of deviation {c.noise:g} on the logits of shifts and gates" if c.noise else ""
+        text += ", shifts and gates rounded in half of every batch once learnt and ever after" if c.rounding else ""
+        text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != paper.CELLS else ""
+        text += f", of {_cells(c.learnt_memory_size)} once learnt" if c.learnt_memory_size else ""
+        text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" and not c.rounding else ""
+        text += f", stopped {learnt}" if c.stop_when_solved and not c.cool_down else ""
         text += f", judged on {c.samples} inputs of each length" if c.samples != paper.SAMPLES else ""
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:
@@ -249,3 +259,7 @@ def _budget(runs: list[Trained]) -> str:
         f"{text} ({count} run{'s' if count > 1 else ''})"
         for text, count in sorted(found.items(), key=lambda item: -item[1])
     )
+
+
+def _cells(size: Any) -> str:
+    return str(size) if isinstance(size, int) else f"{size[0]} to {size[1]}"

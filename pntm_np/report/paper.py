@@ -23,7 +23,7 @@ BEST = {  # of ten runs, in the order of TASKS
 }
 SPREAD = {"ntm": (0.35, 0.97, 0.11), "pntm": (0.55, 0.93, 0.14)}  # share of perfect runs; mean and deviation of scores
 BATCH, ITERATIONS, RUNS, SAMPLES = 128, 500_000, 10, 128  # samples: inputs of each length, to judge a run
-LEARNING_RATE = 5e-4
+LEARNING_RATE, CELLS = 5e-4, 96
 DEVICE = "A100 GPU"
 LENGTHS = tuple(2**k for k in range(3, 17))
 SECONDS = {  # mean of a forward pass, batch 8

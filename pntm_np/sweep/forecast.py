@@ -68,7 +68,8 @@ class Forecast:
 
     def _evaluation(self, config: Config, task: Task, per_token: float) -> float:
         first, last = config.lengths
-        tokens = (last - first + 1) * (tokens_of(task, first) + tokens_of(task, last)) / 2
+        ends = [tokens_of(task, n, config.max_length) for n in (first, last)]  # nothing longer is drawn before its time
+        tokens = (last - first + 1) * sum(ends) / 2
         return per_token * tokens * config.samples / self.threads
 
 

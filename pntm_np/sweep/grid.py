@@ -5,10 +5,10 @@ A variant is a model with options of ``pntm train``; its name is part of the run
     tasks = ["parity-check", "reverse-string"]   # all six if left out
     seeds = 5                                    # the first five of the paper's ten; or a list of numbers
     [options]                                    # of every run
-    preset = "quick"
-    [variants.sharp]                             # of the runs of one variant
+    preset = "recipe"
+    [variants.quiet]                             # of the runs of one variant
     model = "pntm"
-    sharpen = 0.01
+    noise = 0
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _planned(task: Task, variant: str, given: dict[str, Any], seed: int) -> Plan
         option = sorted(unknown)[0]
         raise GridError(f"variant {variant}: {option!r:.60}; the options are {', '.join(OPTIONS)}")
     given.setdefault("model", variant if variant in MODELS else "pntm")
-    preset = given.pop("preset", "quick")
+    preset = given.pop("preset", "recipe")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise GridError(f"variant {variant}: preset is {preset!r:.60}; expected one of {', '.join(PRESETS)}")
     try:

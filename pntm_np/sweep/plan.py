@@ -34,7 +34,7 @@ def extend_plan(directory: Path, runs: list[Planned]) -> list[Planned]:
         before = planned.get(run.name)
         kept = before.config if before else _made(directory / run.name)
         if kept is not None and kept != run.config:
-            raise GridError(f"{directory / run.name}: {_difference(kept, run.config)}; name the variant differently")
+            raise GridError(f"{directory / run.name}: {difference(kept, run.config)}; name the variant differently")
     return list((planned | {run.name: run for run in runs}).values())
 
 
@@ -54,7 +54,7 @@ def _made(directory: Path) -> Config | None:
     return run.read_config() if run.path("config.json").exists() else None
 
 
-def _difference(kept: Config, wanted: Config) -> str:
+def difference(kept: Config, wanted: Config) -> str:
     a, b = kept.as_json(), wanted.as_json()
     name = next(k for k in a if a[k] != b[k])
     value: Any = a[name]

@@ -25,13 +25,14 @@ LOOK = 2.0  # seconds between two looks at the runs
 PLAIN = 30.0  # seconds between two plain lines
 
 
-def left(directory: Path, runs: list[Planned], again: bool) -> list[Planned]:
-    """The runs that are neither done nor given up; with ``again``, those that were given up as well."""
+def left(directory: Path, runs: list[Planned], again: bool, done: Path | None) -> list[Planned]:
+    """The runs that are neither done, here or where they have been collected, nor given up; with ``again``, those that
+    were given up as well."""
     if why := unusable(directory):
         raise GridError(f"--out {directory}: {why}")
 
     def to_do(planned: Planned) -> bool:
-        place, state = directory / planned.name, standing(directory, planned).state
+        place, state = directory / planned.name, standing(directory, planned, done).state
         if why := unusable(place):
             raise GridError(f"{place}: {why}")
         return state not in ("done", "failed") or (again and state == "failed" and (place / FAILURE).exists())
@@ -59,11 +60,12 @@ def sweep(
     jobs: int,
     care: Care,
     client: Any,
+    done: Path | None,
     say: Callable[[str], None],
     stop: Callable[[], bool],
 ) -> None:
     """Make the runs in ``todo``, here or by a cluster's client; what became of them is in their directories."""
-    with Overview(directory, runs, say, stop) as overview, client or nullcontext():
+    with Overview(directory, runs, done, say, stop) as overview, client or nullcontext():
         if client is not None:
             cluster.run_there(client, directory, todo, care, overview.finished, overview.look, stop)
         else:
@@ -74,11 +76,16 @@ class Overview:
     """Running, done, failed, time left: in place on a terminal, a line now and then elsewhere."""
 
     def __init__(
-        self, directory: Path, runs: list[Planned], say: Callable[[str], None], stop: Callable[[], bool]
+        self,
+        directory: Path,
+        runs: list[Planned],
+        done: Path | None,
+        say: Callable[[str], None],
+        stop: Callable[[], bool],
     ) -> None:
         self.directory, self.runs, self.say, self.stop = directory, runs, say, stop
         self.began, self.looked, self.said = time.monotonic(), 0.0, time.monotonic()
-        self.standings = {run.name: standing(directory, run) for run in runs}
+        self.standings = {run.name: standing(directory, run, done) for run in runs}
         self.work_before = self._work()
         self.live: Any = None
 

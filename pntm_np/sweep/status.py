@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.sealed import CheckpointError
-from pntm_np.sweep.grid import Planned
+from pntm_np.sweep.collect import path_of, read_collected
+from pntm_np.sweep.grid import GridError, Planned
+from pntm_np.sweep.plan import difference
 from pntm_np.sweep.supervise import failure, last_row
 from pntm_np.training.run import Run
 
@@ -31,12 +33,15 @@ class Standing:
         return vars(self)
 
 
-def standing(directory: Path, planned: Planned) -> Standing:
+def standing(directory: Path, planned: Planned, done: Path | None = None) -> Standing:
+    """``done``: where runs have been collected, which count as done wherever they were made."""
     place = directory / planned.name
     run, config = Run(place), planned.config
     score, cause = None, ""
     step = max(0, last_row(run).get("step", 0))
-    if run.complete:
+    if kept := done and finished(done, planned):
+        state, score, step = "done", kept["score"], kept["step"]
+    elif run.complete:
         try:
             result = run.read_result()
             state, score, step = "done", result["score"], result["step"]
@@ -49,6 +54,14 @@ def standing(directory: Path, planned: Planned) -> Standing:
     else:
         state = "stopped" if step else "waiting"
     return Standing(planned.name, planned.task, planned.variant, config.seed, state, step, config.steps, score, cause)
+
+
+def finished(done: Path, planned: Planned) -> dict[str, Any] | None:
+    """The result of the run among those that have been collected; refuses one that was made in another way."""
+    kept = read_collected(done, planned.name)
+    if kept and kept.config != planned.config:
+        raise GridError(f"{path_of(done, planned.name)}: {difference(kept.config, planned.config)}")
+    return kept.result if kept else None
 
 
 def summary(standings: Iterable[Standing]) -> list[dict[str, Any]]:

@@ -92,10 +92,12 @@ class Trace:
 
     @property
     def expected(self) -> str | None:
-        """What the steps from the separator on have to predict, the end token included, if the task is known."""
+        """What the steps from the separator on have to predict, with the end token if there is one; None if the task
+        is not known."""
         if self.answer.expected is None:
             return None
-        return (self.answer.expected + self.symbol(self.task.end))[: len(self) - self.separator]
+        end = self.symbol(self.task.end) if self.task.end_token else ""
+        return (self.answer.expected + end)[: len(self) - self.separator]
 
     @property
     def first_error(self) -> int | None:
@@ -115,14 +117,13 @@ def record(
     text: str,
     cells: int,
     options: Options,
-    end_token: bool = True,
     stop: Callable[[], bool] = lambda: False,
 ) -> Trace:
     """The trace of one text: the steps by which ``pntm solve`` answers it."""
     options = replace(options, measures={name: [] for name in ASKED})
     recorder = Recorder(model, options.measures)
-    (given,) = answer(model, task, [text], cells, options, end_token, stop, recorder.watch)
-    written = len(given.answer) + (end_token and given.ended)
+    (given,) = answer(model, task, [text], cells, options, None, stop, recorder.watch)
+    written = len(given.answer) + (task.end_token and given.ended)
     return recorder.trace(task, given, cells, replace(options, measures={}), len(text) + written)
 
 

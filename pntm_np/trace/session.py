@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     """A machine and how to run it."""
 
     place: Path
-    tau: float | str
+    tau: float | str | None  # None: the machine's own
     gate_tau: float | str | None
 
 
@@ -53,7 +53,7 @@ def load(asked: Asked, named: Task | None) -> tuple[Trained, Task]:
     try:
         return trained, task_of(trained, named)
     except TaskNeeded:
-        if "auto" in (asked.tau, asked.gate_tau):
+        if "auto" in (asked.tau, asked.gate_tau) or not trained.end_token:  # it would not know where to end
             raise
         return trained, symbols_only(trained)
 
@@ -101,7 +101,7 @@ def trace(
     if len(tasks) > 1:
         raise TraceError(f"--compare: the two were trained on {' and '.join(sorted(tasks))}: not on one task")
     models = [trained.model for trained, _ in loaded]
-    if len({each.place for each in asked}) < len(asked) and not models[0].architecture.measured:
+    if len({each.place for each in asked}) < len(asked) and not models[0].architecture.thresholds:
         raise TraceError(f"--compare-tau: {models[0].name} has no shifts or gates to cut off: nothing to compare")
     has_memory = any(model.name in ("pntm", "ntm") for model in models)
     room = check(text, loaded[0][1], cells if has_memory else None, say)
@@ -112,9 +112,7 @@ def trace(
         for (trained, task), each in zip(loaded, asked, strict=True):
             evaluating = Evaluating(trained, task, backend, workers, stop)
             options = thresholds(evaluating, each.tau, each.gate_tau, say)
-            found.append(
-                Traced(evaluating.model, record(evaluating.model, task, text, room, options, trained.end_token, stop))
-            )
+            found.append(Traced(evaluating.model, record(evaluating.model, task, text, room, options, stop)))
     return found
 
 

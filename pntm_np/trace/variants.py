@@ -17,7 +17,7 @@ SHARP = 1e6  # times the logits of a shift: the softmax is one-hot for all that 
 
 
 def changed(model: Model, **edits: np.ndarray) -> Model:
-    return Model(model.name, model.vocabulary, model.sizes, model.params | edits, model.training)
+    return model.with_params(model.params | edits)
 
 
 def rounded(model: Model, options: Options) -> tuple[Model, Options]:

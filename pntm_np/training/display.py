@@ -7,8 +7,9 @@ import sys
 import time
 from typing import Any, TextIO
 
-from pntm_np.evaluation.bands import EIGHTHS, bars
-from pntm_np.evaluation.score import Evaluation, LengthScore
+from pntm_np.evaluation.bands import EIGHTHS, bars, grouped
+from pntm_np.evaluation.fit import Fit
+from pntm_np.evaluation.score import LengthScore
 from pntm_np.evaluation.shown import share
 from pntm_np.progress import EVERY, clock_time
 from pntm_np.training.config import Config
@@ -16,6 +17,7 @@ from pntm_np.training.learner import Report
 
 PREPARING = "preparing; the first time kernels are compiled, for some seconds"
 SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
+BARS = 12  # of lengths, side by side
 
 
 class Meter:
@@ -26,7 +28,6 @@ class Meter:
         self.start = time.perf_counter()
         self.tokens, self.loss, self.norm = 0, float("nan"), float("nan")
         self.scores: dict[int, float] = {}
-        self.judged_at = 0
         self.end: float | None = None  # of training; the evaluation follows
 
     def began(self, step: int) -> None:
@@ -80,7 +81,7 @@ class PlainDisplay:
     def ends(self, step: int) -> None:
         self.meter.steps = step
         if step > self.meter.step:
-            self._say(f"solved; the learning rate falls until step {step:,}")
+            self._say(f"the training lengths are learnt; the learning rate falls until step {step:,}")
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
@@ -89,12 +90,10 @@ class PlainDisplay:
             self.last = now
             self._say(f"step {step:,}/{self.meter.steps:,}  {self.meter.line()}")
 
-    def judging(self, score: LengthScore) -> None:
-        pass
-
-    def judged(self, step: int, evaluation: Evaluation) -> None:
-        figures = "  ".join(f"{score.length}: {share(score.exact_match, 2)}" for score in evaluation.by_length)
-        self._say(f"step {step:,}  exact match {share(evaluation.mean('exact_match'), 3)} by length  {figures}")
+    def judged(self, step: int, found: Fit) -> None:
+        figures = "  ".join(f"{length}: {share(value, 2)}" for length, value in grouped(found.right, BARS).items())
+        exact = f"exact match {share(found.exact_match, 3)}, loss {found.token_loss:.1e}"
+        self._say(f"step {step:,}  {exact} on the training lengths; up to {figures}")
 
     def evaluated(self, score: LengthScore) -> None:
         now = time.perf_counter()
@@ -120,7 +119,7 @@ class LiveDisplay:
             TextColumn("step"), BarColumn(None), MofNCompleteColumn(), console=console, expand=True
         )
         self.bar = self.progress.add_task("", total=config.steps)
-        self.partial: dict[int, float] = {}
+        self.shown = ""  # what the bars are of
         self.live = Live(get_renderable=self._panel, console=console, refresh_per_second=4)
 
     def __enter__(self) -> LiveDisplay:
@@ -137,12 +136,9 @@ class LiveDisplay:
 
         self.progress.update(self.bar, completed=self.meter.step)
         lines: list[Any] = [Text(self.title, style="bold"), self.progress, Text(self.meter.line(), no_wrap=True)]
-        scores = self.meter.scores | self.partial
-        if scores:
-            at = f"at step {self.meter.judged_at:,}" if not self.partial else "now"
-            trained = self.meter.config.max_length
-            lines.append(Text(f"\nexact match by length of input {at}; trained on lengths up to {trained}"))
-            lines += [Text(line, style="cyan", no_wrap=True) for line in bars(dict(sorted(scores.items())))]
+        if self.meter.scores:
+            lines.append(Text(f"\nexact match by length of the input{self.shown}"))
+            lines += [Text(line, style="cyan", no_wrap=True) for line in bars(grouped(self.meter.scores, BARS))]
         if self.note:
             lines.append(Text(self.note))
         return Group(*lines)
@@ -158,21 +154,20 @@ class LiveDisplay:
         self.meter.steps = step
         self.progress.update(self.bar, total=step)
         if step > self.meter.step:
-            self.note = "\nsolved; the learning rate falls over the last steps"
+            self.note = "\nthe training lengths are learnt; the learning rate falls over the last steps"
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
 
-    def judging(self, score: LengthScore) -> None:
-        self.partial[score.length] = score.exact_match
-
-    def judged(self, step: int, evaluation: Evaluation) -> None:
-        self.meter.scores = {score.length: score.exact_match for score in evaluation.by_length}
-        self.meter.judged_at, self.partial = step, {}
+    def judged(self, step: int, found: Fit) -> None:
+        self.meter.scores, self.shown = found.right, f" at step {step:,}, training lengths"
 
     def evaluated(self, score: LengthScore) -> None:
-        self.meter.end = self.meter.end or time.perf_counter()
-        last = self.meter.config.lengths[1]
+        first, last = self.meter.config.lengths
+        if not self.meter.end:
+            self.meter.end, self.meter.scores = time.perf_counter(), dict.fromkeys(range(first, last + 1), 0.0)
+        self.meter.scores[score.length] = score.exact_match
+        self.shown = f"; trained on lengths up to {self.meter.config.max_length}"
         self.note = f"\nevaluating: length {score.length} of {last}, exact match {share(score.exact_match, 2)}"
 
 

@@ -1,4 +1,7 @@
-"""The training loop: draw a batch, step, evaluate now and then, save, and know when to stop."""
+"""The training loop: draw a batch, step, look at the training lengths now and then, save, and know when to stop.
+
+No input longer than those of training is drawn here: whether the machine is done is judged by what it is trained on.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,22 @@ from typing import Any, Protocol
 
 import autodiff as ad
 from pntm_np.checkpoint import Model
-from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate, paper_cells
-from pntm_np.evaluation.thresholds import TAU, spread
+from pntm_np.evaluation.fit import Fit, fit, training_samples
+from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Options
-from pntm_np.randomness import BATCHES, JUDGE, generator
+from pntm_np.randomness import BATCHES, EXAMINE, JUDGE, generator
 from pntm_np.signals import Stopped
 from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
+from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
 from pntm_np.training.run import Progress, Run
+from pntm_np.training.schedule import ONE_HOT, next_rounding, pace, thresholds
 from pntm_np.workers import Workers
 from tasks import Task, batch
 
 METRICS_EVERY = 10  # steps
-JUDGED, JUDGE_SAMPLES = 16, 16  # lengths up to twice the training length, and samples of each
+SAMPLES = 8  # of each training length, at every evaluation
+EXAMINATION = 64  # at the last one: a mistake in a thousand answers is seen
 
 
 class Diverged(ArithmeticError):
@@ -46,8 +52,7 @@ class Watcher(Protocol):
     def began(self, step: int) -> None: ...
     def ends(self, step: int) -> None: ...
     def stepped(self, step: int, tokens: int, report: Report) -> None: ...
-    def judging(self, score: LengthScore) -> None: ...
-    def judged(self, step: int, evaluation: Evaluation) -> None: ...
+    def judged(self, step: int, found: Fit) -> None: ...
     def evaluated(self, score: LengthScore) -> None: ...
 
 
@@ -57,6 +62,7 @@ def train(
     task: Task,
     progress: Progress,
     workers: Workers,
+    cost: Cost,
     watcher: Watcher,
     stop: Callable[[], bool],
 ) -> str:
@@ -78,39 +84,59 @@ def train(
         progress.params = ad.to_host(learner.flat)
         progress.moments = type(progress.moments)(*(ad.to_host(x) for x in learner.moments))
         run.save(config, progress)
+        cost.trained(progress.step)
         saved = progress.step
 
-    def judge() -> None:
-        found = evaluate(
-            Model(config.model, task.vocabulary, config.sizes, learner.params),
-            task,
-            spread(2 * config.max_length, JUDGED),
-            JUDGE_SAMPLES,
-            seed=progress.step,  # other problems every time
-            memory_size=paper_cells(2 * config.max_length),
-            options=Options(form=config.form, tau=TAU),
-            workers=workers,
-            end_token=config.end_token,
-            purpose=JUDGE,
-            watch=watcher.judging,
-            stop=stop,
-        )
-        progress.evaluated = progress.step
-        progress.solved = progress.solved + 1 if found.mean("exact_match") == 1 else 0
-        by_length = {score.length: score.exact_match for score in found.by_length}
-        row({"exact_match": found.mean("exact_match"), "by_length": by_length})
+    def measure(samples: int, purpose: int) -> Fit:
+        """How well the machine does on inputs of the training lengths, others every time, rounded as it is by now."""
+        model = Model(config.model, task.vocabulary, config.sizes, learner.params)
+        drawn = list(training_samples(task, config.max_length, samples, purpose, progress.step))
+        cells = config.most_cells(bool(progress.learnt_at))
+        options = Options(config.form, *thresholds(progress.rounding))
+        found = fit(model, drawn, cells, options, workers, stop)
+        about = {"rounding": progress.rounding} if config.rounding else {}
+        about |= {"certain": found.certain} if purpose == EXAMINE else {}
+        row({"exact_match": found.exact_match, "judged_loss": found.token_loss, **about, "by_length": found.right})
         watcher.judged(progress.step, found)
+        return found
+
+    def judge() -> None:
+        found = measure(SAMPLES, JUDGE)
+        progress.evaluated = progress.step
+        answers = found.exact_match >= SOLVED[0] and (not config.rounding or progress.rounding == ONE_HOT)
+        progress.solved = progress.solved + 1 if answers else 0
+        if config.rounding and not progress.end:
+            progress.rounding = next_rounding(progress.rounding, found.exact_match)
+
+    def examine() -> None:
+        """The last steps are over: a machine that is not certain has to go on."""
+        certain = measure(EXAMINATION, EXAMINE).certain
+        progress.examined = progress.step
+        if not certain:
+            progress.solved = progress.solved_at = progress.end = 0
+            watcher.ends(config.steps)
+
+    def turn() -> None:
+        """The training lengths have been learnt: the memory changes, if it is to, or the last steps begin."""
+        if not progress.learnt_at:
+            progress.learnt_at = progress.evaluated
+            if config.learnt_memory_size:
+                progress.solved = 0  # and is judged anew
+                return
+        progress.solved_at = progress.evaluated
+        progress.end = min(progress.solved_at + config.cool_down, config.steps)
+        watcher.ends(progress.end)
 
     while True:
         try:
             if progress.step % config.eval_every == 0 and progress.evaluated != progress.step:
                 judge()
+            if config.stop_when_solved and progress.solved >= SOLVED[1] and not progress.end:
+                turn()
+            if progress.end and progress.step >= progress.end and progress.examined != progress.step:
+                examine()
         except Stopped:
-            pass  # the evaluation is made again when the run is resumed
-        if config.stop_when_solved and progress.solved >= SOLVED and not progress.end:
-            progress.solved_at = progress.evaluated  # the last steps begin now, if they have not begun
-            progress.end = min(progress.solved_at + config.cool_down, config.steps)
-            watcher.ends(progress.end)
+            pass  # what was not finished is made again when the run is resumed
         reasons = {
             "signal": stop(),
             "solved": progress.end and progress.step >= progress.end,
@@ -125,9 +151,9 @@ def train(
         number = progress.step + 1
         rng = generator(BATCHES, config.seed, number)
         length = int(rng.integers(1, config.max_length + 1))
-        samples = batch(task, rng, length, config.batch_size, config.end_token)
-        report = learner.step(samples, number, progress.end)
-        if not math.isfinite(report.objective) or not math.isfinite(report.gradient_norm):
+        samples = batch(task, rng, length, config.batch_size)
+        report = learner.step(samples, number, pace(config, number, progress))
+        if not math.isfinite(report.loss) or not math.isfinite(report.gradient_norm):
             raise Diverged(number, config, length, report, learner.not_finite())
         progress.step = number
         progress.quiet = progress.quiet + 1 if report.gradient_norm < QUIET else 0

@@ -27,12 +27,13 @@ import numpy as np
 from pntm_np.checkpoint import Model, save
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.files import clear_partial, write_all, write_atomically
+from pntm_np.models import Thresholds
 from pntm_np.sealed import CheckpointError, Shapes, pack, unpack
-from pntm_np.training.config import SOLVED, Config
+from pntm_np.training.config import Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.optimizer import Moments
 
-FORMAT = "pntm-state-1"
+KIND = "state-2"  # the version of the file
 FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "model.safetensors", "result.json")
 
 
@@ -54,8 +55,11 @@ class Progress:
     quiet: int = 0  # steps in a row with a gradient below the early stop's bound
     solved: int = 0  # evaluations in a row without a mistake
     evaluated: int = 0  # the step of the last evaluation
-    solved_at: int = 0  # the step at which it was solved
-    end: int = 0  # and its last one then
+    examined: int = 0  # the step of the last examination: may it end?
+    rounding: float = 0.0  # threshold with which half of a batch is rounded
+    learnt_at: int = 0  # the step at which the training lengths were learnt
+    solved_at: int = 0  # the step at which the last steps began because it was solved
+    end: int = 0  # and the last of them then
     metrics_bytes: int = 0
 
     @classmethod
@@ -66,7 +70,7 @@ class Progress:
 
 
 REASONS = ("solved", "quiet", "steps")  # why training ended
-COUNTERS = ("step", "quiet", "solved", "evaluated", "solved_at", "end", "metrics_bytes")
+COUNTERS = ("step", "quiet", "solved", "evaluated", "examined", "learnt_at", "solved_at", "end", "metrics_bytes")
 
 
 class Run:
@@ -146,14 +150,7 @@ class Run:
 
     def read_result(self) -> dict[str, Any]:
         result = self._read_json("result.json")
-        try:
-            rows = [LengthScore(**row) for row in result["by_length"]]
-            usable = bool(rows) and all(type(row.length) is int for row in rows) and result["stopped_by"] in REASONS
-            usable = usable and Config.from_json(result["config"]).task == result["task"]
-            usable = usable and all(key in result for key in ("step", "tau", "score", "score_lengths", "exact_match"))
-        except (KeyError, TypeError, ValueError):
-            usable = False
-        if not usable:
+        if not is_result(result):
             raise CheckpointError(f"{self.path('result.json')}: not the result of a run")
         return result
 
@@ -188,28 +185,28 @@ class Run:
                 os.fsync(file)
             finally:
                 os.close(file)
-        counters = {name: getattr(progress, name) for name in COUNTERS}
+        counters = {name: getattr(progress, name) for name in (*COUNTERS, "rounding")}
         arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
-        content = pack(arrays, FORMAT, {"config": config.as_json(), **counters})
+        content = pack(arrays, KIND, {"config": config.as_json(), **counters})
         write_atomically(self.path("state.safetensors"), content)
         self.save_model(config, progress)
 
-    def save_model(self, config: Config, progress: Progress) -> None:
-        vocabulary = len(config.symbols) + 2
-        params = views(progress.params, config.architecture().shapes())
+    def save_model(self, config: Config, progress: Progress, thresholds: Thresholds | None = None) -> None:
+        """The machine; its thresholds are chosen when its training has ended."""
+        architecture = config.architecture()
+        params = views(progress.params, architecture.shapes())
         training = {**config.as_json(), "step": progress.step}
-        save(self.path("model.safetensors"), Model(config.model, vocabulary, config.sizes, params, training))
+        model = Model(config.model, architecture.vocabulary, config.sizes, params, training, thresholds)
+        save(self.path("model.safetensors"), model)
 
     def load(self) -> tuple[Config, Progress]:
         """The state of a run to be resumed."""
         path = self.path("state.safetensors")
-        kept, arrays = unpack(path, FORMAT, _expected)
+        kept, arrays = unpack(path, KIND, _expected)
         config = Config.from_json(kept["config"])
         progress = Progress(arrays["params"], Moments(arrays["adam.m"], arrays["adam.v"]))
-        for name in COUNTERS:
-            setattr(progress, name, kept.get(name, 0))
-        if config.stop_when_solved and progress.solved >= SOLVED and "end" not in kept:
-            progress.solved_at = progress.end = progress.evaluated  # the first runs that were solved ended there
+        for name in (*COUNTERS, "rounding"):
+            setattr(progress, name, kept[name])
         return config, progress
 
     def cut_metrics(self, length: int) -> None:
@@ -222,13 +219,25 @@ class Run:
             os.truncate(path, length)
 
 
+def is_result(result: Any) -> bool:
+    """Whether that is what a run found, as far as others rely on it."""
+    try:
+        rows = [LengthScore(**row) for row in result["by_length"]]
+        usable = bool(rows) and all(type(row.length) is int for row in rows) and result["stopped_by"] in REASONS
+        usable = usable and Config.from_json(result["config"]).task == result["task"]
+        keys = ("step", "solved_at", "tau", "gate_tau", "score", "score_lengths", "exact_match")
+        return usable and all(key in result for key in keys)
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
 def _expected(kept: dict[str, Any]) -> Shapes:
     try:
         config = Config.from_json(kept.get("config"))
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"its configuration is not usable: {error}") from None
-    kept = {"end": 0, "solved_at": 0} | kept  # the first runs had none
-    if not all(type(kept.get(name)) is int and kept[name] >= 0 for name in COUNTERS):
+    counted = all(type(kept.get(name)) is int and kept[name] >= 0 for name in COUNTERS)
+    if not counted or type(kept.get("rounding")) is not float or not 0 <= kept["rounding"] <= 1:
         raise CheckpointError("its counters are not readable")
     count = config.architecture().parameter_count()
     return {"params": (count,), "adam.m": (count,), "adam.v": (count,)}

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import itertools
-import platform
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from pntm_np import memory
 from pntm_np.checkpoint import load
-from pntm_np.evaluation.score import LengthScore, evaluate, evaluation_memory, require_memory, tokens_of
-from pntm_np.evaluation.thresholds import TAU, choose_thresholds
+from pntm_np.evaluation.score import evaluate, evaluation_memory, paper_cells, require_memory, tokens_of
+from pntm_np.evaluation.thresholds import choose_thresholds
 from pntm_np.files import unusable
-from pntm_np.models import Options
+from pntm_np.models import PAPER, Options
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.scans.forms import require_fused
 from pntm_np.sealed import CheckpointError
 from pntm_np.signals import Stopped
 from pntm_np.training.config import Config, ConfigError
+from pntm_np.training.cost import TIMING, Cost
 from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.loop import Diverged, Watcher, train
 from pntm_np.training.run import Progress, Run, RunError
+from pntm_np.training.schedule import thresholds
 from pntm_np.workers import Workers
 from tasks import TASKS, Task
 
 EVALUATION_SEED = 0
 PARAMETER_COPIES = 14  # gradients, moments, and what is made of them, at the peak; measured
+SAMPLE_BYTES = 22  # of each token of a batch: tokens, targets, mask, and what they are made of; measured
 MAY_CHANGE = ("steps", "checkpoint_every", "tau")  # on resuming: they change no number of a step
 
 
@@ -39,15 +38,16 @@ def require_fit(config: Config, task: Task, threads: int) -> None:
         require_fused("--form", config.backend == "cpu")
     architecture = config.architecture()
     sizes = [b - a for a, b in itertools.pairwise(shard_cuts(config.batch_size, config.backend))]
-    steps = tokens_of(task, config.max_length)
-    need = memory.training_need(architecture, max(sizes), steps, config.memory_size, config.form, config.backend)
+    steps, cells = tokens_of(task, config.max_length), max(config.most_cells(learnt) for learnt in (False, True))
+    need = memory.training_need(architecture, max(sizes), steps, cells, config.form, config.backend)
     what = f"a training step with batches of {config.batch_size:,} and inputs of up to {config.max_length:,} symbols"
     lower = "--batch-size, --max-length, --memory-size or --size"
     parameters = PARAMETER_COPIES * memory.BYTES * architecture.parameter_count()
-    memory.require(need * min(threads, len(sizes)) + parameters, what, lower, config.backend)
+    samples = SAMPLE_BYTES * config.batch_size * steps
+    memory.require(need * min(threads, len(sizes)) + parameters + samples, what, lower, config.backend)
     cells = evaluation_memory(config.lengths[1])
     evaluation = (architecture, task, config.lengths, config.samples, cells, config.backend, threads)
-    require_memory(*evaluation, lower="--lengths")
+    require_memory(*evaluation, lower="--lengths", longest=config.max_length)
 
 
 def plan(
@@ -59,14 +59,15 @@ def plan(
     if not (resume and run.exists):
         if task is None:
             raise RunError(f"{run.directory}: there is no run to resume; name a task to begin one")
-        return Config.of(task, preset, **given), task
+        config = Config.of(task, preset, **given)
+        return config, task.with_end_token(config.end_token)
     config = kept_config(run, {name: value for name, value in {**given, "preset": preset}.items() if name in typed})
     if task is None and config.task not in TASKS:
         raise RunError(f"{run.directory}: its task {config.task!r} is in a file of yours: name it again")
     task = task or TASKS[config.task]
     if (task.name, task.symbols) != (config.task, config.symbols):
         raise RunError(f"the run in {run.directory} is of {config.task}, not of {task.name}")
-    return config, task
+    return config, task.with_end_token(config.end_token)
 
 
 def check_run(run: Run, resume: bool) -> None:
@@ -113,7 +114,7 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
     if resume and run.path("state.safetensors").exists():
         kept, progress = run.load()
         run.cut_metrics(progress.metrics_bytes)
-        if run.complete and (config.steps > kept.steps or run.read_result()["config"].get("tau", TAU) != config.tau):
+        if run.complete and (config.steps > kept.steps or run.read_result()["config"]["tau"] != config.tau):
             run.path("result.json").unlink()
     else:
         progress = Progress.start(config, generator(PARAMETERS, config.seed))
@@ -144,25 +145,19 @@ def conduct(
             return run.read_result()
         watcher.preparing()
         Learner(config, progress.params, progress.moments, workers).prepare()  # compiling is not training
-        began, first = time.perf_counter(), progress.step
-        versions = {"python": platform.python_version(), "numpy": np.__version__}
-        run.append("timing.jsonl", {"from_step": first, "threads": threads, "started": time.time(), **versions})
+        cost = Cost(run, progress.step, threads)
         try:
-            reason = train(run, config, task, progress, workers, watcher, stop)
+            reason = train(run, config, task, progress, workers, cost, watcher, stop)
         except Diverged as error:
-            run.append("timing.jsonl", {"diverged": error.facts})
+            run.append(TIMING, {"diverged": error.facts})
             raise
-        seconds = time.perf_counter() - began
-        run.append("timing.jsonl", {"from_step": first, "step": progress.step, "training_seconds": round(seconds, 3)})
         if reason == "signal":
             return None
-        began = time.perf_counter()
         try:
-            result = final_result(run, config, task, progress, reason, workers, watcher.evaluated, stop)
+            result = final_result(run, config, task, progress, reason, workers, watcher, stop)
         except Stopped:
             return None
-        seconds = time.perf_counter() - began
-        run.append("timing.jsonl", {"step": progress.step, "evaluation_seconds": round(seconds, 3)})
+        cost.evaluated(progress.step)
         run.write_result(result)
         return result
 
@@ -174,24 +169,23 @@ def final_result(
     progress: Progress,
     reason: str,
     workers: Workers,
-    watch: Callable[[LengthScore], None],
+    watcher: Watcher,
     stop: Callable[[], bool],
 ) -> dict[str, Any]:
-    """The paper's evaluation of the machine as it was written to disk."""
+    """The paper's evaluation of the machine as it was written to disk, with thresholds that are chosen before it."""
     model = load(run.path("model.safetensors")).to(config.backend)
+    options = Options(config.form, *(PAPER if config.tau == "auto" else (float(config.tau), 0.0)))
+    if config.tau == "auto" and progress.rounding:  # it is used as it was trained
+        options = Options(config.form, *thresholds(progress.rounding))
+    elif config.tau == "auto":
+        cells = paper_cells(config.max_length)
+        options = choose_thresholds(model, task, config.max_length, cells, options, workers, stop=stop)
+    run.save_model(config, progress, options.thresholds)
     first, last = config.lengths
-    cells = evaluation_memory(last)
-    options = Options(form=config.form, tau=TAU if config.tau == "auto" else config.tau)
-    if config.tau == "auto":
-        options = choose_thresholds(
-            model, task, config.max_length, evaluation_memory(config.max_length), options, workers, config.end_token,
-            stop=stop,
-        )  # fmt: skip
-    lengths = range(first, last + 1)
+    lengths, cells = range(first, last + 1), evaluation_memory(last)
     found = evaluate(
-        model, task, lengths, config.samples, EVALUATION_SEED, cells, options, workers, config.end_token,
-        watch=watch, stop=stop,
-    )  # fmt: skip
+        model, task, lengths, config.samples, EVALUATION_SEED, cells, options, workers, watcher.evaluated, stop
+    )
     return {
         "task": config.task,
         "model": config.model,
@@ -200,11 +194,13 @@ def final_result(
         "preset": config.preset,
         "step": progress.step,
         "stopped_by": reason,
-        **({"solved_at": progress.solved_at} if progress.solved_at else {}),
+        "learnt_at": progress.learnt_at or None,
+        "solved_at": progress.solved_at or None,
         **found.as_json(config.max_length),
         "tau": options.tau,
         "gate_tau": options.gate_tau,
         "memory_size": cells,
         "evaluation_seed": EVALUATION_SEED,
+        "end_token": config.end_token,
         "config": config.as_json(),
     }

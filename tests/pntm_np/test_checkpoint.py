@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 import pytest
+import safetensors
 import safetensors.numpy
 
 import pntm_np as pn
@@ -54,6 +55,29 @@ def test_any_layout_survives_and_the_library_alone_reads_it(tmp_path):
     assert arrays["blocks.1.mixer.W_r"].shape == (2, 3, 12) and arrays["blocks.0.mixer.W_z"].shape == (24, 12)
 
 
+def test_the_metadata_say_what_it_is_to_others_and_to_us(tmp_path):
+    """transformers and others refuse a file whose format they do not know."""
+    pn.save(tmp_path / "m.safetensors", small())
+    with safetensors.safe_open(tmp_path / "m.safetensors", framework="numpy") as file:
+        metadata = file.metadata()
+    assert metadata["format"] == "pt" and metadata["pntm"] == "machine-2"
+
+
+def test_a_machine_keeps_its_thresholds_and_runs_with_them(tmp_path):
+    model, tokens = small(), np.array([[0, 1, 2, 5, 3]])
+    plain = model.forward(tokens)
+    model.thresholds = pn.Thresholds(0.4, 0.3)
+    pn.save(tmp_path / "m", model)
+    loaded = pn.load(tmp_path / "m")
+    assert loaded.thresholds == (0.4, 0.3) and loaded.options == pn.Options(tau=0.4, gate_tau=0.3)
+    own = loaded.forward(tokens)
+    assert np.array_equal(own, model.forward(tokens, options=pn.Options(tau=0.4, gate_tau=0.3)))
+    assert not np.array_equal(own, plain) and np.array_equal(loaded.forward(tokens, options=pn.Options()), plain)
+    _, first = loaded.step(loaded.initial_state(1), tokens[:, 0])
+    np.testing.assert_allclose(first, own[:, 0], atol=1e-5)  # float32, another form
+    assert loaded.to("cpu").thresholds == loaded.thresholds and small().thresholds is None
+
+
 def test_the_names_are_those_of_the_design():
     names = set(pn.build("pntm", 6).shapes())
     assert {"embed.weight", "decoder.weight", "decoder.bias", "blocks.0.norm1.scale", "blocks.1.ffn.W_out"} <= names
@@ -71,11 +95,11 @@ def tampered(tmp_path, change) -> str:
     model = small()
     arrays = dict(model.params)
     config = {"model": "pntm", "vocabulary": 6, "sizes": SIZES}
-    metadata = {"format": "pntm-1", "config": json.dumps(config)}
+    metadata = {"format": "pt", "pntm": "machine-2", "config": json.dumps(config)}
     sums = {name: hashlib.sha256(a.tobytes()).hexdigest() for name, a in arrays.items()}
     metadata["sha256"] = json.dumps(sums)
     arrays, metadata = change(arrays, metadata) or (arrays, metadata)
-    if metadata and "config" in metadata:
+    if metadata and metadata.keys() >= set(sealed.SEALED):
         metadata["seal"] = sealed.seal(metadata)  # damage is another test: this file is whole, and wrong
     path = tmp_path / "bad.safetensors"
     path.write_bytes(safetensors.numpy.save(arrays, metadata))
@@ -90,8 +114,12 @@ def with_config(**config):
 
 
 BAD = {
-    "no metadata": (lambda a, m: (a, None), "format is None"),
-    "another format": (lambda a, m: m.update(format="pt"), "format is 'pt'"),
+    "no metadata": (lambda a, m: (a, None), "says that it is None; expected 'machine-2'"),
+    "another version": (lambda a, m: m.update(pntm="machine-3"), "says that it is 'machine-3'"),
+    "the first version": (lambda a, m: m.update(format="pntm-1") or (m.pop("pntm") and None), "pntm 0.1 made it (format pntm-1)"),
+    "thresholds that are none": (with_config(thresholds={"tau": 0.5}), "thresholds are {'tau': 0.5}"),
+    "a threshold too large": (with_config(thresholds={"tau": 0.5, "gate_tau": 0.6}), "thresholds are"),
+    "a threshold in words": (with_config(thresholds={"tau": "auto", "gate_tau": 0}), "thresholds are"),
     "no configuration": (lambda a, m: m.pop("config") and None, "metadata are damaged"),
     "not JSON": (lambda a, m: m.update(config="{"), "configuration is not readable"),
     "deep JSON": (lambda a, m: m.update(config="[" * 100_000), "configuration is not readable"),

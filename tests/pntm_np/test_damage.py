@@ -15,6 +15,7 @@ import cli
 import pntm_np as pn
 
 TRAINING = {"task": "parity-check", "symbols": "ab01", "max_length": 4, "end_token": True, "seed": 0, "step": 1}
+TRAINING |= {"lengths": [1, 12], "samples": 128}
 
 
 def checkpoint(path, name: str = "lstm", **sizes: int) -> bytes:
@@ -66,7 +67,7 @@ def entry(shape, offsets, dtype="F32"):
     return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
 
-META = {"__metadata__": {"format": "pntm-1", "config": "{}", "sha256": "{}", "seal": "0"}}
+META = {"__metadata__": {"format": "pt", "pntm": "machine-2", "config": "{}", "sha256": "{}", "seal": "0"}}
 HOSTILE = {
     "a length beyond the file": with_header({}, length=10**6),
     "a length beyond memory": with_header({}, length=2**63),

@@ -13,7 +13,7 @@ from pntm_np import memory
 from pntm_np.models import MODELS, Options
 from pntm_np.scans.forms import compiled
 from pntm_np.training.config import Config
-from pntm_np.training.learner import objective
+from pntm_np.training.learner import loss
 from tasks import TASKS, Batch
 
 TASK = TASKS["parity-check"]
@@ -28,10 +28,10 @@ def test_training(name: str, rows: int, steps: int, cells: int):
         params = architecture.init(np.random.default_rng(0))
         tokens = np.zeros((rows, steps), np.int64)
         batch = Batch(tokens, tokens, np.ones_like(tokens, bool))
-        gradient = ad.value_and_grad(objective, has_aux=True)
-        gradient(params, architecture, config, Batch(*(x[:1, :2] for x in batch)), 2, 1.0)  # loads compiled kernels
+        gradient, options = ad.value_and_grad(loss), Options(form)
+        gradient(params, architecture, Batch(*(x[:1, :2] for x in batch)), 2, cells, options)  # loads compiled kernels
         tracemalloc.start()
-        gradient(params, architecture, config, batch, rows * steps, 1.0)
+        gradient(params, architecture, batch, rows * steps, cells, options)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         estimate = memory.training_need(architecture, rows, steps, cells, form)

@@ -152,9 +152,9 @@ def test_texts_that_are_no_input(name: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_predicts_the_answer_and_nothing_else(name: str):
-    task = TASKS[name]
     for end_token, length in itertools.product((True, False), (1, 2, 7)):
-        found = tasks.batch(task, np.random.default_rng(1), length, 9, end_token)
+        task = TASKS[name].with_end_token(end_token)
+        found = tasks.batch(task, np.random.default_rng(1), length, 9)
         assert all(part.shape == found.tokens.shape for part in found)
         for tokens, targets, mask in zip(*found, strict=True):
             read = task.decode(tokens)
@@ -168,9 +168,14 @@ def test_a_batch_predicts_the_answer_and_nothing_else(name: str):
         assert found.mask[:, -1].any(), "a column that nobody needs"
 
 
-def test_tokens_are_symbols_then_separator_then_end():
+def test_tokens_are_symbols_then_separator_then_an_end_if_there_is_one():
     task = TASKS["parity-check"]
-    assert task.encode("ab01|$").tolist() == [0, 1, 2, 3, 4, 5] and task.vocabulary == 6
-    assert task.decode(np.array([0, 5, NOTHING])) == "a$"
+    assert task.encode("ab01|").tolist() == [0, 1, 2, 3, 4] and task.vocabulary == 5 and task.end is None
+    with pytest.raises(TaskError, match=r"'\$' is not one of its symbols"):
+        task.encode("a$")
+    ending = task.with_end_token()
+    assert ending.encode("ab01|$").tolist() == [0, 1, 2, 3, 4, 5] and ending.vocabulary == 6 and ending.end == 5
+    assert ending.decode(np.array([0, 5, NOTHING])) == "a$" and ending.solve("ab") == task.solve("ab")
+    assert task.with_end_token(False) is task and not task.end_token, "a reading of its own"
     with pytest.raises(TaskError, match="'x' is not one of its symbols"):
         task.encode("ax")

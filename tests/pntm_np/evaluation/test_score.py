@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import autodiff as ad
 import pntm_np as pn
-from pntm_np.evaluation import answer, bands, thresholds, trained
-from pntm_np.evaluation.decode import decode
+from pntm_np.evaluation import answer, bands, trained
 from pntm_np.evaluation.plot import plot_evaluation
 from pntm_np.evaluation.score import (
     Evaluation,
@@ -24,25 +20,26 @@ from pntm_np.evaluation.score import (
     evaluation_memory,
     groups,
     problems,
+    tokens_of,
 )
 from pntm_np.evaluation.shown import share
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, THRESHOLDS, generator
 from pntm_np.scans import conv_shift_scan
 from pntm_np.sealed import CheckpointError
-from pntm_np.signals import Stopped
 from pntm_np.workers import Workers
-from tasks import TASKS, batch
+from tasks import TASKS
 
 PARITY, ADDITION = TASKS["parity-check"], TASKS["binary-addition"]
+ENDING = PARITY.with_end_token()
 
 
 class Oracle:
     """Answers by the task's own rule, but for inputs that ``wrong`` picks: there the token at that place is another."""
 
     def __init__(self, task, wrong=lambda text: None, forget_end=False) -> None:
-        self.task, self.wrong, self.forget_end = task, wrong, forget_end
-        self.params = {"embed.weight": np.zeros((task.vocabulary, 1), np.float32)}
+        self.task, self.wrong, self.forget_end = task.with_end_token(), wrong, forget_end
+        self.params = {"embed.weight": np.zeros((self.task.vocabulary, 1), np.float32)}
 
     def initial_state(self, batch, memory_size):
         return [[] for _ in range(batch)]
@@ -68,7 +65,7 @@ class Oracle:
 
 def run(task, oracle, lengths, samples=10, end_token=True, threads=1, seed=0):
     with Workers(threads) as workers:
-        return evaluate(oracle, task, lengths, samples, seed, 9, Options(), workers, end_token)
+        return evaluate(oracle, task.with_end_token(end_token), lengths, samples, seed, 9, Options(), workers)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -105,13 +102,13 @@ def test_chance_is_that_of_random_output_symbols():
 
 
 def test_the_set_depends_on_seed_and_length_alone():
-    def texts(length, samples=50, seed=0, **more):
-        return [PARITY.decode(p.prompt) for p in problems(PARITY, length, samples, seed, **more)]
+    def texts(length, samples=50, seed=0):
+        return [PARITY.decode(p.prompt) for p in problems(PARITY, length, samples, seed)]
 
     assert texts(9) == texts(9) != texts(9, seed=1)
-    assert texts(9) != texts(9, purpose=JUDGE)
-    x, _ = PARITY.sample(generator(BATCHES, 0, 9), 9, 50)
-    assert texts(9) != [PARITY.decode(row) + "|" for row in x]
+    for purpose in (BATCHES, JUDGE, THRESHOLDS):
+        x, _ = PARITY.sample(generator(purpose, 0, 9), 9, 50)
+        assert texts(9) != [PARITY.decode(row) + "|" for row in x]
     assert len({text[:5] for n in range(9, 40) for text in texts(n, 1)}) > 5, "lengths have draws of their own"
     whole = {
         s.length: s for s in run(PARITY, Oracle(PARITY, lambda t: 0 if t[-1] == "a" else None), range(1, 9)).by_length
@@ -128,7 +125,7 @@ def test_groups_are_full_and_in_order():
 
 
 def test_threads_change_nothing():
-    model = pn.Model.new("pntm", 6, np.random.default_rng(0), width=8, heads=2, cell=4)
+    model = pn.Model.new("pntm", 5, np.random.default_rng(0), width=8, heads=2, cell=4)
     found = []
     for threads in (1, 3):
         with Workers(threads) as workers:
@@ -176,107 +173,24 @@ def test_plots(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "b.svg", "c.pdf"]
 
 
-# thresholds
-def choose(monkeypatch, score, model="pntm", **more):
-    """What is chosen if a machine's exact match, or exact match and loss, are as ``score`` says."""
-    sizes = {"width": 8, "heads": 2, "cell": 4} if model == "pntm" else {}
-
-    def fitted(model, shares, cells, options, *rest):
-        assert max(share.tokens.shape[1] for share in shares) == 81, "chosen on lengths of training alone"
-        found = score(options)
-        return thresholds.Fit(*found) if isinstance(found, tuple) else thresholds.Fit(found, 1e-4)
-
-    monkeypatch.setattr(thresholds, "fit", fitted)
-    machine = pn.Model.new(model, 6, np.random.default_rng(0), **sizes)
-    return thresholds.choose_thresholds(machine, PARITY, 40, 96, Options(), None, **more)
-
-
-def test_the_largest_thresholds_that_cost_nothing(monkeypatch):
-    found = choose(monkeypatch, lambda o: float(o.tau <= 0.1 and o.gate_tau <= 0.01))
-    assert (found.tau, found.gate_tau) == (0.1, 0.01)
-    found = choose(monkeypatch, lambda o: 0.5 if o.tau < 0.03 else 0.7)
-    assert (found.tau, found.gate_tau) == (0.5, 0.2), "a threshold may make a machine better"
-    found = choose(monkeypatch, lambda o: 1 - o.tau - o.gate_tau)
-    assert (found.tau, found.gate_tau) == (0, 0)
-    found = choose(monkeypatch, lambda o: 0.9 if 0.01 < o.tau < 0.5 else 1.0)
-    assert found.tau == 0.01, "what comes after a drop is luck"
-    assert choose(monkeypatch, lambda o: 0.0) == Options(), "nothing to choose by"
-
-
-def test_the_loss_tells_of_rare_mistakes(monkeypatch):
-    found = choose(monkeypatch, lambda o: (1.0, 1e-5 if o.tau < 0.1 else 1e-3))
-    assert (found.tau, found.gate_tau) == (0.03, 0.2)
-    found = choose(monkeypatch, lambda o: (1.0, {0.0: 1e-3, 0.001: 2e-5, 0.003: 4e-4}.get(o.tau, 8e-4)))
-    assert found.tau == 0.003, "near the least that has been seen, not near the first"
-    found = choose(monkeypatch, lambda o: (0.9, 1e-5) if o.tau < 0.01 else (1.0, 1e-2))
-    assert found.tau == 0.5, "exact match comes first"
-
-
-def test_a_loss_of_nothing_and_one_that_is_none(monkeypatch):
-    found = choose(monkeypatch, lambda o: (1.0, 0.0 if o.tau == 0 else 1e-7))
-    assert found.tau == 0.5, "what rounding leaves is not compared"
-    found = choose(monkeypatch, lambda o: (1.0, 1e-5 if o.tau < 0.1 else math.nan))
-    assert found.tau == 0.03
-
-
-@pytest.mark.parametrize("end_token", [True, False])
-def test_thresholds_are_judged_as_by_greedy_decoding(end_token, device):
-    """On a set of their own; and the loss is that of training."""
-    machine = pn.load(Path(__file__).parents[3] / "results" / "checkpoints" / "parity-check-pntm.safetensors")
-    noise = np.random.default_rng(1)
-    spoilt = {name: w + 0.08 * noise.standard_normal(w.shape).astype("f4") for name, w in machine.params.items()}
-    machine, options = pn.Model(machine.name, machine.vocabulary, machine.sizes, spoilt), Options(tau=0.3, gate_tau=0.1)
-    with Workers(2) as workers:
-        shares = list(thresholds.samples(PARITY, 8, end_token))
-        found = thresholds.fit(machine.to(device), shares, 32, options, workers)
-        assert thresholds.fit(machine, shares, 32, replace(options, form="paper"), workers) == pytest.approx(
-            found, 1e-5
-        )
-    exact, loss, tokens = [], 0.0, 0
-    for length in range(1, 9):
-        drawn = batch(PARITY, generator(THRESHOLDS, 0, length), length, thresholds.SAMPLES, end_token)
-        logits = machine.forward(drawn.tokens, 32, options)
-        loss += float(ad.softmax_cross_entropy(logits, drawn.targets, drawn.mask, total=1))
-        tokens += drawn.mask.sum()
-        right = [row[mask] for row, mask in zip(drawn.targets, drawn.mask, strict=True)]
-        prompts, limits = [row[: length + 1] for row in drawn.tokens], np.array([len(row) for row in right])
-        answers = decode(machine, prompts, limits, PARITY.end if end_token else None, 32, options)
-        exact += [list(a[a >= 0]) == list(row) for a, row in zip(answers, right, strict=True)]
-    assert 0.02 < found.exact_match < 0.98, "some are right and some are wrong"
-    assert found.exact_match == np.mean(exact) and found.loss == pytest.approx(loss / tokens, rel=1e-5)  # float32
-
-
-def test_samples_come_in_parts_and_fewer_where_they_are_long(monkeypatch):
-    whole = list(thresholds.samples(PARITY, 3))
-    monkeypatch.setattr(thresholds, "TOKENS", 50 * 7)
-    parts = list(thresholds.samples(PARITY, 3))
-    assert [len(part.tokens) for part in whole] == [128] * 3 and [len(p.tokens) for p in parts[-3:]] == [50, 50, 28]
-    for k in range(3):
-        joined = np.concatenate([p[k] for p in parts[-3:]])
-        assert np.array_equal(joined, whole[-1][k])
-    monkeypatch.setattr(thresholds, "TOKENS", 5)
-    long = [part for part in thresholds.samples(PARITY, 40) if part.tokens.shape[1] == 81]
-    assert [len(part.tokens) for part in long] == [1] * 7  # 128 x 5 tokens are 7 rows
-
-
-def test_choosing_can_be_stopped():
-    machine = pn.Model.new("pntm", 6, np.random.default_rng(0), width=8, heads=2, cell=4)
-    with Workers(1) as workers, pytest.raises(Stopped):
-        thresholds.choose_thresholds(machine, PARITY, 3, 32, Options(), workers, stop=lambda: True)
-
-
-def test_thresholds_only_where_there_is_something_to_cut(monkeypatch):
-    found = choose(monkeypatch, lambda o: 1.0, model="mingru")
-    assert (found.tau, found.gate_tau) == (0, 0.2)
-    assert choose(monkeypatch, lambda o: 1.0, model="lstm") == Options()
-    found = choose(monkeypatch, lambda o: 1.0, choose_gate_tau=False)
-    assert (found.tau, found.gate_tau) == (0.5, 0)
+@pytest.mark.parametrize("name", TASKS)
+def test_the_tokens_of_long_inputs_are_known_without_drawing_them(name: str, monkeypatch):
+    task = TASKS[name]
+    sample, asked = type(task).sample, []
+    monkeypatch.setattr(type(task), "sample", lambda self, rng, n, size: asked.append(n) or sample(self, rng, n, size))
+    known = tokens_of(task, 120, 40)
+    assert max(asked) == 40, "nothing beyond the training lengths is drawn"
+    longest = max(len(p.prompt) + len(p.answer) - 1 for p in problems(task, 120, 400, 0))
+    assert longest <= known <= 1.05 * longest + 2
+    asked.clear()
+    assert tokens_of(task, 1000) == pytest.approx(tokens_of(task, 200) * 5, rel=0.05) and max(asked) == 200
+    assert tokens_of(task, 3, 1) >= 3, "a single length to learn from"
 
 
 # single texts
 def test_answers_and_where_they_differ():
     oracle = Oracle(PARITY, lambda text: {"aab": 1, "ab": 2}.get(text))
-    found = answer.answer(oracle, PARITY, ["aab", "bb", "ab"], 20, Options(), True)
+    found = answer.answer(oracle, ENDING, ["aab", "bb", "ab"], 20, Options())
     assert [a.right for a in found] == [False, True, False]
     assert found[0].differs_at == [2] and "011 is right; differs at 2" in found[0].verdict
     assert found[1].answer == "11" and found[1].verdict == "  right"
@@ -288,14 +202,22 @@ def test_an_answer_that_ends_too_early():
         def next(self, seen):
             return self.task.end
 
-    found = answer.answer(Hasty(PARITY), PARITY, ["aab"], 20, Options(), True)[0]
+    found = answer.answer(Hasty(PARITY), ENDING, ["aab"], 20, Options())[0]
     assert found.answer == "" and found.differs_at == [1, 2, 3] and found.ended and not found.right
 
 
-def test_a_machine_of_a_task_that_is_not_named_still_answers():
-    known = trained.Trained(None, "secret", "ab01", 4, True)
+def test_without_an_end_token_an_answer_has_as_many_symbols_as_the_right_one():
+    oracle = Oracle(PARITY, lambda text: {"aab": 1}.get(text))
+    found = answer.answer(oracle, PARITY, ["aab", "bb"], 20, Options())
+    assert [a.answer for a in found] == ["0|1", "11"] and [a.right for a in found] == [False, True]
+    assert all(a.ended for a in found)
+
+
+@pytest.mark.parametrize("end_token", [True, False])
+def test_a_machine_of_a_task_that_is_not_named_still_answers(end_token):
+    known = trained.Trained(None, "secret", "ab01", 4, end_token, (1, 12), 128)
     task = answer.symbols_only(known)
-    found = answer.answer(Oracle(PARITY), task, ["ab"], 20, Options(), True)[0]
+    found = answer.answer(Oracle(PARITY), task, ["ab"], 20, Options(), None if end_token else 2)[0]
     assert found.answer == "00" and found.expected is None and found.right is None and found.verdict == ""
 
 
@@ -310,12 +232,15 @@ def test_what_a_checkpoint_says_of_its_training(tmp_path):
         "symbols": "ab01",
         "max_length": 4,
         "end_token": True,
+        "lengths": [1, 12],
+        "samples": 128,
         "seed": 0,
         "step": 1,
     }
     pn.save(path, model)
     found = trained.load_trained(path)
-    assert trained.task_of(found, None) is PARITY
+    task = trained.task_of(found, None)
+    assert (task.name, task.end_token) == ("parity-check", True) and (found.lengths, found.samples) == ((1, 12), 128)
     with pytest.raises(CheckpointError, match="not on 'reverse-string'"):
         trained.task_of(found, TASKS["reverse-string"])
     with pytest.raises(trained.TaskNeeded):
@@ -324,6 +249,15 @@ def test_what_a_checkpoint_says_of_its_training(tmp_path):
     pn.save(path, model)
     with pytest.raises(CheckpointError, match="do not fit its vocabulary"):
         trained.load_trained(path)
+    model.training |= {"symbols": "ab01", "end_token": False}
+    pn.save(path, model)
+    with pytest.raises(CheckpointError, match="do not fit its vocabulary"):
+        trained.load_trained(path)
+    for bad in ([1], [3, 1], [0, 3], ["a", "b"], [1, 10**6]):
+        model.training |= {"end_token": True, "lengths": bad}
+        pn.save(path, model)
+        with pytest.raises(CheckpointError, match="of its evaluation is not usable"):
+            trained.load_trained(path)
     model.training["max_length"] = "4"
     pn.save(path, model)
     with pytest.raises(CheckpointError, match="no 'max_length'"):

@@ -124,19 +124,27 @@ def test_a_residual_stack_of_mingru(gate_tau: float):
     np.testing.assert_allclose(model.forward(w, tokens, options=Options(gate_tau=gate_tau))[0], expected, rtol=1e-10)
 
 
-def test_measures():
-    layer, d = PNTM(2, 4), 3
+def test_noise_disturbs_the_logits_of_shifts_and_gates_and_nothing_else():
+    layer, d, seen = PNTM(2, 4), 3, []
     w, x = weights(layer.shapes(d)), rng.standard_normal((2, 5, d))
-    found: dict = {"shift_entropy": [], "gate_uncertainty": []}
-    layer.sequence(w, x, layer.start(np, 2, d, 6, np.float64), Options(measures=found))
+
+    def noise(logits):
+        seen.append(np.array(logits))
+        return logits + 0.5 * np.arange(3) if len(seen) == 1 else logits + 0.25
+
+    options = Options(noise=noise)
+    s, v = layer.controls(w, x, options)
     heads = [W[h] for W in (w["W_r"], w["W_w"]) for h in range(2)]
-    s = np.array([softmax(W @ x[b, t]) for b in range(2) for t in range(5) for W in heads])
-    assert found["shift_entropy"] == [pytest.approx(-(s * np.log(s)).sum(-1).mean(), rel=1e-12)]
+    logits = np.stack([x @ W.T for W in heads], axis=2)  # B, T, heads, 3
+    np.testing.assert_allclose(seen[0], logits, rtol=1e-12)
+    expected = np.exp(logits + 0.5 * np.arange(3))
+    np.testing.assert_allclose(s, expected / expected.sum(-1, keepdims=True), rtol=1e-12)
+    assert np.array_equal(v, layer.controls(w, x, Options())[1])
     gru = MinGRU(2)
     w = weights(gru.shapes(d))
-    gru.sequence(w, x, gru.start(np, 2, d, 1, np.float64), Options(measures=found))
-    z = sigmoid(x @ w["W_z"].T)
-    assert found["gate_uncertainty"][0] == pytest.approx((z * (1 - z)).mean(), rel=1e-12)
+    z, c = gru._controls(w, x, options)
+    np.testing.assert_allclose(z, sigmoid(x @ w["W_z"].T + 0.25), rtol=1e-12)
+    assert np.array_equal(c, gru._controls(w, x, Options())[1]) and len(seen) == 2
 
 
 def test_where_training_starts():

@@ -15,7 +15,8 @@ from pntm_np.training.config import Config
 from pntm_np.training.run import Run
 from tasks import TASKS
 
-FORMS = {("ntm", "fused"): 1e-4, ("pntm", "sequential"): 2e-4, ("pntm", "paper"): 1e-3, ("pntm", "fused"): 2e-5}
+FORMS = {("ntm", "fused"): 1e-4, ("ntm", "sequential"): 1e-3, ("pntm", "sequential"): 2e-4, ("pntm", "paper"): 1e-3}
+FORMS |= {("pntm", "fused"): 2e-5}
 
 
 def write_run(
@@ -24,7 +25,7 @@ def write_run(
     model: str,
     seed: int,
     right: Callable[[int], float],
-    preset: str = "quick",
+    preset: str = "recipe",
     **given: Any,
 ) -> Path:
     """A run whose exact match at a length is ``right(length)``."""
@@ -37,11 +38,14 @@ def write_run(
     for step in range(1, 1001):
         run.append("metrics.jsonl", {"step": step, "loss": 1 / step, "length": 3, "gradient_norm": 1.0})
         if step % 250 == 0:
-            run.append("metrics.jsonl", {"step": step, "exact_match": 0.5, "by_length": {}})
+            run.append("metrics.jsonl", {"step": step, "exact_match": 0.5, "judged_loss": 0.1, "by_length": {}})
+    spent = {"training_seconds": 60.0, "training_cpu_seconds": 90.0, "threads": 2, "pntm": "0.2.0", "commit": "abc"}
+    run.append("timing.jsonl", spent)
     run.write_result(
         {"task": task, "model": model, "parameters": 1, "seed": seed, "preset": preset, "step": 1000}
         | {"stopped_by": "solved", **Evaluation(rows).as_json(config.max_length), "tau": 0.01, "gate_tau": 0.0}
-        | {"memory_size": 256, "evaluation_seed": 0, "config": config.as_json()}
+        | {"memory_size": 256, "evaluation_seed": 0, "learnt_at": 500, "solved_at": 500, "end_token": config.end_token}
+        | {"config": config.as_json()}
     )
     return run.directory
 

@@ -34,8 +34,8 @@ def test_it_reads_well(page_file, width, scheme):
 
 def test_tables_say_what_the_files_say(page_file):
     with opened(page_file) as page:
-        cells = page.locator("#spread tbody tr", has_text="P-NTM, sharpened").locator("td").all_inner_texts()
-        assert cells[:6] == ["P-NTM, sharpened", "6", "12", "0", "1.00", "1.00"]
+        cells = page.locator("#spread tbody tr", has_text="P-NTM, our recipe").locator("td").all_inner_texts()
+        assert cells[:6] == ["P-NTM, our recipe", "6", "12", "0", "1.00", "1.00"]
         assert page.locator("#best td b").count() == 24  # twelve of ours, twelve of the paper's
         page.locator("#runs summary").click()
         assert page.locator("#runs tbody tr").first.is_visible()

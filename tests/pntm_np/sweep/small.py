@@ -26,9 +26,9 @@ eval-every = 20
 checkpoint-every = 5
 stop-when-solved = false
 sizes = {{ width = 8, heads = 2, cell = 4 }}
-[variants.sharp]
+[variants.noisy]
 [variants.plain]
-sharpen = 0
+noise = 0
 """
 SAME = ("model.safetensors", "metrics.jsonl", "config.json", "result.json")
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}

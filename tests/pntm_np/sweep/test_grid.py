@@ -20,8 +20,8 @@ seeds = [3, 4]
 [options]
 steps = 20
 batch-size = 4
-[variants.sharp]
-sharpen = 0.01
+[variants.noisy]
+noise = 0.5
 tau = "auto"
 [variants.ntm]
 """
@@ -38,12 +38,13 @@ def test_a_file(tmp_path):
     assert [run.name for run in runs] == [
         f"{task}-{variant}-{seed}"
         for seed in (3, 4)
-        for variant in ("sharp", "ntm")
+        for variant in ("noisy", "ntm")
         for task in ("parity-check", "reverse-string")
     ]
     first, third = runs[0].config, runs[2].config
-    assert (first.model, first.sharpen, first.tau, first.steps, first.batch_size) == ("pntm", 0.01, "auto", 20, 4)
-    assert (third.model, third.sharpen, third.tau) == ("ntm", 0.0, 0.01)  # a variant with a model's name is that model
+    assert (first.model, first.noise, first.tau, first.steps, first.batch_size) == ("pntm", 0.5, "auto", 20, 4)
+    assert (third.model, third.noise, third.tau) == ("ntm", 0.0, 0.01)  # a variant with a model's name is that model
+    assert first.cool_down == 20, "of the recipe, as far as there are steps"
 
 
 @pytest.mark.parametrize(
@@ -54,14 +55,14 @@ def test_a_file(tmp_path):
         (("seeds = [3, 4]", "seeds = []"), "seeds is"),
         (('"parity"', '"partiy"'), "partiy"),
         (('"parity"', "5"), "tasks"),
-        (("steps = 20", "steps = 0"), "variant sharp: steps is 0; expected an integer from 1"),
+        (("steps = 20", "steps = 0"), "variant noisy: steps is 0; expected an integer from 1"),
         (("steps = 20", "stesp = 20"), "'stesp'; the options are model"),
-        (("[variants.sharp]", "[variants.'../sharp']"), "variant '../sharp'; expected letters"),
-        (("[variants.ntm]", "[variants.ntm]\nsharpen = 1"), "variant ntm: sharpen is 1"),
+        (("[variants.noisy]", "[variants.'../noisy']"), "variant '../noisy'; expected letters"),
+        (("[variants.ntm]", "[variants.ntm]\nnoise = 1"), "variant ntm: noise is 1"),
         (("[variants.ntm]", "[variants.ntm]\nmodel = 'rnn'"), "variant ntm: model is 'rnn'"),
         (("[variants.ntm]", "[variants.ntm]\ntau = 'often'"), "variant ntm: tau is 'often'"),
         (("steps = 20", "max-length = 'no'"), "max_length is 'no'; expected an integer"),
-        (("steps = 20", "preset = ['quick']"), "preset is"),
+        (("steps = 20", "preset = ['recipe']"), "preset is"),
         (("[variants.ntm]", "[variants.ntm]\nmodel = ['ntm']"), "variant ntm: model is"),
         (("[options]", "[option]"), "'option'; a grid has tasks, seeds, options and variants"),
         (('["parity", "reverse-string"]', '["parity", "parity"]'), "is there twice"),
@@ -111,5 +112,5 @@ def test_a_run_that_was_made_by_hand_is_taken_over_or_refused(tmp_path):
     run.directory.mkdir()
     run.write_config(planned.config)
     assert extend_plan(tmp_path, [planned]) == [planned]
-    with pytest.raises(GridError, match=r"its lr is 0\.0005, not 0\.1"):
+    with pytest.raises(GridError, match=r"its lr is 0\.001, not 0\.1"):
         extend_plan(tmp_path, grid([TASKS["parity-check"]], {"a": TINY}, (1,), {"lr": 0.1}))

@@ -63,8 +63,8 @@ def finished(tmp_path_factory) -> tuple[Path, Path]:
     report = json.loads(done.stdout)
     assert [run["state"] for run in report["runs"]] == ["done"] * 4
     assert [(g["task"], g["variant"], g["done"]) for g in report["summary"]] == [
-        ("reverse-string", "sharp", 1),
-        ("cycle-navigation", "sharp", 1),
+        ("reverse-string", "noisy", 1),
+        ("cycle-navigation", "noisy", 1),
         ("reverse-string", "plain", 1),
         ("cycle-navigation", "plain", 1),
     ]
@@ -96,7 +96,7 @@ def test_the_same_run_by_hand_and_in_a_sweep(finished, tmp_path):
     task += ["--no-stop-when-solved", "--size", "width=8", "--size", "heads=2", "--size", "cell=4"]
     by_hand = [*command()[:-1], "train", *task, "--out", str(tmp_path / "run")]
     assert subprocess.run(by_hand, capture_output=True).returncode == 0
-    made = files(out)["reverse-string-sharp-1"]
+    made = files(out)["reverse-string-noisy-1"]
     assert {name: (tmp_path / "run" / name).read_bytes() for name in made} == made
 
 
@@ -263,7 +263,7 @@ def test_a_run_that_crashes_one_that_hangs_and_one_that_diverges(tmp_path):
     out, grid = tmp_path / "out", grid_file(tmp_path)
     names = f'["{tmp_path}/broken.py:Crash", "{tmp_path}/broken.py:Hang", "parity-check", "reverse-string"]'
     text = grid.read_text().replace('["parity-check", "reverse-string", "cycle-navigation"]', names)
-    grid.write_text(text.replace("[1, 2, 3, 4]", "[1]").replace("[variants.plain]\nsharpen = 0\n", ""))
+    grid.write_text(text.replace("[1, 2, 3, 4]", "[1]").replace("[variants.plain]\nnoise = 0\n", ""))
     planned = read_grid(grid)[2]
     progress = Progress.start(planned.config, generator(PARAMETERS, 1))
     progress.params[-1], progress.step = np.inf, 3  # a decoder bias: the next loss is not finite
@@ -278,7 +278,7 @@ def test_a_run_that_crashes_one_that_hangs_and_one_that_diverges(tmp_path):
     assert found["crash"]["state"] == "failed" and found["crash"]["cause"].startswith("crashed: exit code 7")
     assert found["hang"]["state"] == "failed" and "hung: no sign of life for 4 s" in found["hang"]["cause"]
     assert found["parity-check"]["state"] == "failed" and "diverged: pntm: training" in found["parity-check"]["cause"]
-    assert json.loads((out / "crash-sharp-1" / "failure.json").read_text())["attempts"] == 2
+    assert json.loads((out / "crash-noisy-1" / "failure.json").read_text())["attempts"] == 2
     assert gone(out)
     again = sweep("--out", out, "--json")
     assert again.returncode == 1 and "0 to do" in again.stderr
@@ -347,7 +347,7 @@ BAD = [
     (["--tasks", "parity", "--option", "max-length=no"], 2, "max_length is 'no'"),
     (["--tasks", "parity", "--out", "/dev/null"], 2, "--out /dev/null: /dev/null is not a directory"),
     (["--tasks", "parity", "--option", "backend=cuda"], 5, "CuPy"),
-    (["--tasks", "parity", "--option", "batch-size=1000000"], 5, "needs about"),
+    (["--tasks", "parity", "--option", "batch-size=1000000", "--option", "max-length=99999"], 5, "needs about"),
     (["--json", "status", "."], 2, "--json has no meaning before status"),
     (["status", "."], 2, "there is no sweep here"),
 ]

@@ -19,7 +19,7 @@ SIZES = {
     "lstm": {"width": 5},
     "mingru": {"width": 6, "depth": 2},
 } | {name: {"width": 8, "depth": 2, "heads": 2} for name in MODELS if name.startswith("transformer")}
-PARITY = TASKS["parity-check"]
+PARITY = TASKS["parity-check"].with_end_token()
 
 
 def small(name: str, seed: int = 0, loud: float = 3.0) -> pn.Model:
@@ -27,6 +27,7 @@ def small(name: str, seed: int = 0, loud: float = 3.0) -> pn.Model:
     model = pn.Model.new(name, PARITY.vocabulary, np.random.default_rng(seed), **SIZES[name])
     model.params = {k: w * np.float32(loud) if "norm" not in k else w for k, w in model.params.items()}
     model.training = {"task": "parity-check", "symbols": "ab01", "max_length": 8, "end_token": True}
+    model.training |= {"lengths": [1, 24], "samples": 128}
     return model
 
 

@@ -194,6 +194,7 @@ def test_text_cannot_end_the_script(tmp_path):
     """Symbols of a task of one's own may be any characters."""
     model = pn.Model.new("pntm", 7, np.random.default_rng(0), width=12, heads=2, cell=6)
     model.training = {"task": "mine", "symbols": "</>&x", "max_length": 8, "end_token": True}
+    model.training |= {"lengths": [1, 24], "samples": 128}
     pn.save(tmp_path / "m", model)
     make(tmp_path / "m", "</x>&", "-o", tmp_path / "t.html")
     with opened(tmp_path / "t.html") as page:

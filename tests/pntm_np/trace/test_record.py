@@ -10,7 +10,7 @@ import pytest
 import pntm_np as pn
 from pntm_np.evaluation.answer import answer
 from pntm_np.evaluation.trained import load_trained, task_of
-from pntm_np.models import MODELS, Options
+from pntm_np.models import MODELS, PAPER, Options
 from pntm_np.models.ntm import address
 from pntm_np.scans import default_form
 from pntm_np.trace.document import document, numbers
@@ -90,9 +90,9 @@ def test_heads_and_memory_of_small_machines(name, seed):
 @pytest.mark.parametrize("machine", SHIPPED, ids=lambda path: path.stem)
 def test_heads_and_memory_of_shipped_machines(machine):
     trained = load_trained(machine)
-    task, found = task_of(trained, None), json.loads(machine.with_name(f"{machine.stem}-41-120.json").read_text())
-    options = Options(default_form("cpu"), found["tau"], found["gate_tau"])
-    trace = record(trained.model, task, problem(task.name, 41), 256, options, trained.end_token)
+    task = task_of(trained, None)
+    options = Options(default_form("cpu"), *(trained.model.thresholds or PAPER))
+    trace = record(trained.model, task, problem(task.name, 41), 256, options)
     compare(trained.model, trace)
     # a rounding for each of some hundred steps
     np.testing.assert_allclose(trace.memory, rewritten(trace), atol=1e-4 * max(1, np.abs(trace.memory).max()))
@@ -104,7 +104,7 @@ def test_a_trace_is_the_answer_of_solve(name, text):
     model = small(name)
     trace = traced(model, text)
     options = Options(default_form("cpu"))
-    assert [trace.answer] == answer(model, PARITY, [text], 13, options, True)
+    assert [trace.answer] == answer(model, PARITY, [text], 13, options)
     assert PARITY.decode(trace.tokens[: len(text) + 1]) == f"{text}|"
     written = PARITY.decode(trace.predicted[len(text) :])
     assert written == trace.answer.answer + ("$" if trace.answer.ended else "")

@@ -34,8 +34,16 @@ SMALL = [
     "--samples",
     "4",
     "--no-stop-when-solved",
-    "--sharpen",
-    "0.01",
+    "--lr",
+    "0.0005",
+    "--cool-down",
+    "0",
+    "--noise",
+    "0.5",
+    "--memory-size",
+    "16:24",
+    "--tau",
+    "auto",
 ]
 SAME = ("model.safetensors", "metrics.jsonl", "state.safetensors", "config.json", "result.json")
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1"}

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import autodiff as ad
 from autodiff import backend
-from pntm_np.models import MODELS
+from pntm_np.models import MODELS, Options, Thresholds
 from pntm_np.randomness import BATCHES, PARAMETERS, generator
 from pntm_np.training import learner as module
 from pntm_np.training.config import Config
 from pntm_np.training.flat import views
-from pntm_np.training.learner import Learner, objective, shards_of
+from pntm_np.training.learner import Learner, loss, shards_of
+from pntm_np.training.noise import Noise
 from pntm_np.training.optimizer import Moments, adam
 from pntm_np.training.run import Progress
+from pntm_np.training.schedule import Pace, next_rounding, pace, thresholds
 from pntm_np.workers import Workers
 from tasks import TASKS, batch
 from tests import standin
@@ -33,7 +36,12 @@ def learner(config: Config, workers: Workers) -> Learner:
 
 
 def samples(config: Config, step: int):
-    return batch(TASK, generator(BATCHES, config.seed, step), 5, config.batch_size, config.end_token)
+    return batch(TASK, generator(BATCHES, config.seed, step), 5, config.batch_size)
+
+
+def at(config: Config, **given) -> Pace:
+    """What a step is made with if nothing else is said."""
+    return Pace(config.lr, 0.0, config.most_cells(), Thresholds())._replace(**given)
 
 
 def test_adam_as_published(rng):
@@ -61,7 +69,7 @@ def test_adam_leaves_everything_alone_where_it_is_told_to(rng):
 
 
 def test_shards_depend_on_the_batch_alone():
-    for rows, count in ((1, 1), (15, 1), (31, 1), (32, 2), (48, 3), (128, 4), (1000, 4)):
+    for rows, count in ((1, 1), (15, 1), (31, 1), (32, 2), (48, 3), (128, 8), (1000, 62)):
         cfg = config(batch_size=rows)
         parts = shards_of(samples(cfg, 1), "cpu")
         assert len(parts) == count and sum(len(p.tokens) for p in parts) == rows
@@ -72,8 +80,6 @@ def test_shards_depend_on_the_batch_alone():
 @pytest.mark.parametrize("name", MODELS)
 def test_the_gradient_of_shards_is_the_gradient_of_the_batch(name: str):
     cfg = config(model=name, sizes={}, batch_size=50, max_length=5)  # shards of 16, 17 and 17 rows
-    gates = 0.4 if name in ("pntm", "mingru") else 0.0
-    cfg = Config(**{**vars(cfg), "sharpen": 0.3 if name == "pntm" else 0.0, "sharpen_gates": gates})
     task, found = TASKS["binary-addition"], []
     cfg = Config(**{**vars(cfg), "task": task.name, "symbols": task.symbols})
     whole = batch(task, np.random.default_rng(3), 5, 50)  # answers of different lengths: shards differ in their tokens
@@ -81,91 +87,124 @@ def test_the_gradient_of_shards_is_the_gradient_of_the_batch(name: str):
         one = learner(cfg, workers)
         params = {k: v.astype(np.float64) for k, v in one.params.items()}
         total = int(whole.mask.sum())
-        (value, _), gradient = ad.value_and_grad(objective, has_aux=True)(
-            params, one.architecture, cfg, whole, total, 1.0
-        )
-        report = one.step(whole, 1)
+        value, gradient = ad.value_and_grad(loss)(params, one.architecture, whole, total, 96, Options(cfg.form))
+        report = one.step(whole, 1, at(cfg, cells=96))
         found = views(one.gradient, one.shapes)
-    assert report.objective == pytest.approx(float(value), rel=1e-5)
+    assert report.loss == pytest.approx(float(value), rel=1e-5)
     for key, g in gradient.items():
         # float32 against float64, over some hundred products in a row
         np.testing.assert_allclose(found[key], g, rtol=0, atol=2e-5 * max(1e-2, np.abs(g).max()), err_msg=key)
 
 
 def test_the_loss_is_the_mean_over_answer_tokens():
-    cfg = config(sharpen=0.5)
+    cfg = config()
     with Workers(1) as workers:
         one = learner(cfg, workers)
         data = samples(cfg, 1)
-        logits = one.architecture.forward(one.params, data.tokens, cfg.memory_size).astype(np.float64)
+        logits = one.architecture.forward(one.params, data.tokens, cfg.most_cells()).astype(np.float64)
         logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         picked = np.take_along_axis(logp, data.targets[..., None], -1)[..., 0]
-        report = one.step(data, 1)
+        report = one.step(data, 1, at(cfg))
     assert report.loss == pytest.approx(-picked[data.mask].mean(), rel=1e-5)
-    assert report.objective > report.loss, "entropy is positive"
     assert report.gradient_norm == pytest.approx(np.abs(one.gradient).max())
 
 
 @pytest.mark.parametrize("threads", (2, 3))
 def test_bits_do_not_depend_on_threads(threads: int):
-    cfg = config(batch_size=50, sharpen=0.01)
+    """Noise and rounding included: they are drawn for a step and a shard, whoever works on it."""
+    cfg = config(batch_size=50)
     runs = []
     for count in (1, threads):
         with Workers(count) as workers:
             one = learner(cfg, workers)
-            reports = [one.step(samples(cfg, k), k) for k in range(1, 6)]
+            like = at(cfg, noise=1.0, thresholds=thresholds(0.2))
+            reports = [one.step(samples(cfg, k), k, like) for k in range(1, 6)]
             runs.append((one.flat.tobytes(), one.moments.v.tobytes(), reports))
     assert runs[0] == runs[1]
 
 
-def test_the_learning_rate_falls_at_the_end():
-    """Adam's step is proportional to it: at the last of four steps of cooling down it is a quarter."""
-    cfg, cooled = config(steps=9), config(steps=9, cool_down=4)
-    assert [cooled.learning_rate(n) / cfg.lr for n in (1, 5, 6, 7, 8, 9)] == [1, 1, 1, 0.75, 0.5, 0.25]
-    assert cfg.learning_rate(9) == cfg.lr
-    moves = []
+def stands(**given) -> Progress:
+    """Where a run stands."""
+    nothing = np.zeros(0, np.float32)
+    return Progress(nothing, Moments(nothing, nothing), **given)
+
+
+def test_rate_and_noise_fall_at_the_end():
+    """Over the last four steps, to a quarter at the very last, whether it was configured or came of being solved."""
+    cfg = config(steps=9, cool_down=4, noise=0.8)
+    shares = [1, 1, 1, 0.75, 0.5, 0.25]
+    for c, end in ((cfg, 0), (config(steps=200, cool_down=4, noise=0.8), 9)):
+        found = [pace(c, n, stands(end=end)) for n in (1, 5, 6, 7, 8, 9)]
+        assert [p.lr / c.lr for p in found] == shares
+        assert [p.noise for p in found] == pytest.approx([0.8 * s for s in shares])
+    assert pace(config(steps=9), 9, stands()).lr == cfg.lr
+
+
+def test_the_rate_is_adams():
+    """Its step is proportional to it."""
+    cfg, moves = config(), []
     with Workers(1) as workers:
-        for c in (cfg, cooled):
-            one = learner(c, workers)
+        for rate in (1.0, 0.25):
+            one = learner(cfg, workers)
             before = one.flat.astype(np.float64)
-            one.step(samples(c, 9), 9)
+            one.step(samples(cfg, 9), 9, at(cfg, lr=rate * cfg.lr))
             moves.append(one.flat - before)
     # the difference of two float32 parameters below 4 is exact to 2^-22
     assert np.abs(moves[1] - 0.25 * moves[0]).max() <= 2.0**-22 and np.abs(moves[0]).max() > 1e-4
 
 
-def test_a_run_that_ends_early_cools_down_as_one_that_was_to_end_there():
-    """Rate and thresholds of a step depend on the last one, whether it was configured or came of being solved."""
-    cut = {"cool_down": 4, "train_tau": 0.2, "train_gate_tau": 0.2}
-    ways = ((config(steps=9, **cut), 0), (config(steps=200, **cut), 9), (config(steps=200, **cut), 0))
-    found = []
+def test_rounding_follows_the_machine():
+    """It begins where the paper's threshold is, grows while nine tenths are answered, yields below half of that, and
+    ends where a shift is one-hot. From its beginning the rate is a quarter."""
+    assert next_rounding(0.0, 0.89) == 0 and next_rounding(0.0, 0.9) == 0.01
+    assert next_rounding(0.1, 0.9) == pytest.approx(0.13) and next_rounding(0.1, 0.5) == 0.1
+    assert next_rounding(0.13, 0.44) == pytest.approx(0.1) and next_rounding(0.4, 1.0) == next_rounding(0.5, 1.0) == 0.5
+    cfg = config()
+    assert pace(cfg, 1, stands()) == at(cfg)
+    rounded = pace(cfg, 1, stands(rounding=0.05))
+    assert rounded.lr == cfg.lr / 4 and rounded.thresholds == (0.05, 0.05)
+    assert pace(cfg, 1, stands(rounding=0.5)).thresholds == (0.5, 0.1)
+
+
+def test_half_of_a_batch_is_rounded():
+    """The loss of a step is that of rows 0, 2, .. with thresholds, of the others without."""
+    cfg = config(sizes={}, batch_size=6)
+    data = samples(cfg, 1)
     with Workers(1) as workers:
-        for c, end in ways:
-            one = learner(c, workers)
-            report = one.step(samples(c, 8), 8, end)
-            found.append((report, one.flat.tobytes()))
-    assert found[0] == found[1] and found[1][1] != found[2][1] and found[1][0].loss != found[2][0].loss
+        one = learner(cfg, workers)
+        soft, hard = (
+            one.architecture.forward(one.params, data.tokens, 32, Options(cfg.form, *cut)).astype(np.float64)
+            for cut in ((0.0, 0.0), (0.5, 0.1))
+        )
+        mixed = np.where(np.arange(6)[:, None, None] % 2 == 0, hard, soft)
+        logp = mixed - np.log(np.exp(mixed).sum(-1, keepdims=True))
+        expected = -np.take_along_axis(logp, data.targets[..., None], -1)[..., 0][data.mask].mean()
+        report = one.step(data, 1, at(cfg, cells=32, thresholds=thresholds(0.5)))
+    assert report.loss == pytest.approx(expected, rel=1e-5) and not np.allclose(soft, hard, atol=1e-3)
 
 
-def test_sharpening_grows():
-    cfg = config(sharpen=0.5, sharpen_gates=0.2, sharpen_rise=4)
-    assert [cfg.sharpening(n)["shift_entropy"] for n in (1, 2, 4, 9)] == [0.125, 0.25, 0.5, 0.5]
-    assert cfg.sharpening(2)["gate_uncertainty"] == 0.1 and config(sharpen=0.5).sharpening(1) == {"shift_entropy": 0.5}
+def test_noise_is_normal_and_its_own_for_every_step_and_shard():
+    drawn = np.concatenate([Noise(0.5, generator(9, 1, k), "cpu")(np.zeros((100, 99), np.float32)) for k in range(10)])
+    ordered = np.sort(drawn, axis=None).astype(np.float64)
+    normal = ndtr(ordered / 0.5)
+    # Kolmogorov and Smirnov: of 99,000 numbers that are normal, one set in a million deviates by 2.7 / sqrt(99,000)
+    assert np.abs(normal - (np.arange(ordered.size) + 0.5) / ordered.size).max() < 2.7 / np.sqrt(ordered.size)
+    cfg, losses = config(batch_size=32), set()
+    data = samples(cfg, 1)
+    twice = type(data)(*(np.concatenate([part[:16], part[:16]]) for part in data))  # two shards of the same rows
     with Workers(1) as workers:
-        data = samples(cfg, 1)
-        reports = [learner(cfg, workers).step(data, n) for n in (1, 4)]  # the same parameters, early and late
-    early, late = (report.objective - report.loss for report in reports)
-    assert late == pytest.approx(4 * early, rel=1e-4) and early > 0
+        for rows, number in ((twice, 1), (twice, 2), (type(data)(*(part[:16] for part in twice)), 1)):
+            losses.add(learner(cfg, workers).step(rows, number, at(cfg, noise=1.0)).loss)
+    assert len(losses) == 3
 
 
-def test_thresholds_grow_while_the_learning_rate_falls():
-    cfg = config(steps=9, cool_down=4, train_tau=0.2, train_gate_tau=0.4)
-    assert [cfg.thresholds(n) for n in (1, 5, 6, 8)] == [(0, 0), (0, 0), (0, 0), (0.1, 0.2)]
-    assert config(train_tau=0.2).thresholds(1) == (0.2, 0)
-    with Workers(1) as workers:
-        data = samples(cfg, 1)
-        early, late = (learner(cfg, workers).step(data, n).loss for n in (1, 9))  # the same parameters
-    assert early != late
+def test_memory_sizes_are_drawn_log_uniformly():
+    cfg = config(memory_size=(8, 32), learnt_memory_size=(32, 48))
+    drawn = np.array([pace(cfg, n, stands()).cells for n in range(1, 2001)])
+    assert drawn.min() == 8 and drawn.max() == 32
+    assert abs(np.mean(drawn < 16) - np.log(16 / 8) / np.log(33 / 8)) < 0.06  # five deviations
+    later = [pace(cfg, n, stands(learnt_at=1)).cells for n in range(1, 500)]
+    assert (min(later), max(later)) == (32, 48) and pace(config(memory_size=9), 1, stands()).cells == 9
 
 
 def test_a_large_gradient_is_scaled_down():
@@ -175,7 +214,7 @@ def test_a_large_gradient_is_scaled_down():
         for limit in (0.0, 1e-3, 1e3):
             cfg = config(clip=limit)
             one = learner(cfg, workers)
-            report = one.step(samples(cfg, 1), 1)
+            report = one.step(samples(cfg, 1), 1, at(cfg))
             means.append(one.moments.m.copy())
     assert report.gradient_norm > 1e-3  # what is reported is the gradient as it came
     assert np.array_equal(means[0], means[2])
@@ -188,12 +227,12 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_is_named():
     cfg = config(lr=1.0)
     with Workers(1) as workers:
         one = learner(cfg, workers)
-        one.step(samples(cfg, 1), 1)
+        one.step(samples(cfg, 1), 1, at(cfg))
         one.params["decoder.bias"][2] = np.inf
         before = one.flat.tobytes(), one.moments.m.tobytes(), one.moments.v.tobytes()
-        report = one.step(samples(cfg, 2), 2)
+        report = one.step(samples(cfg, 2), 2, at(cfg))
         after = one.flat.tobytes(), one.moments.m.tobytes(), one.moments.v.tobytes()
-    assert not np.isfinite(report.objective) and np.isnan(report.gradient_norm)
+    assert not np.isfinite(report.loss) and np.isnan(report.gradient_norm)
     assert before == after and one.not_finite() == "decoder.bias"
 
 
@@ -202,15 +241,14 @@ def test_a_gradient_whose_square_is_not_finite_is_not_applied(monkeypatch):
     cfg = config()
 
     def steep(params, *args):
-        value, loss = objective(params, *args)
-        return value + 1e20 * ad.sum(params["decoder.bias"]), loss
+        return loss(params, *args) + 1e20 * ad.sum(params["decoder.bias"])
 
     with Workers(1) as workers:
         one = learner(cfg, workers)
-        one.step(samples(cfg, 1), 1)
+        one.step(samples(cfg, 1), 1, at(cfg))
         before = one.flat.tobytes(), one.moments.m.tobytes(), one.moments.v.tobytes()
-        monkeypatch.setattr(module, "objective", steep)
-        report = one.step(samples(cfg, 2), 2)
+        monkeypatch.setattr(module, "loss", steep)
+        report = one.step(samples(cfg, 2), 2, at(cfg))
     assert np.isnan(report.gradient_norm) and one.not_finite() == "decoder.bias"
     assert before == (one.flat.tobytes(), one.moments.m.tobytes(), one.moments.v.tobytes())
 
@@ -218,18 +256,16 @@ def test_a_gradient_whose_square_is_not_finite_is_not_applied(monkeypatch):
 @pytest.mark.parametrize("name", ("pntm", "ntm", "lstm", "transformer-fire"))
 def test_on_a_device_a_step_is_the_same_and_synchronises_once(name: str):
     sizes = SMALL if name == "pntm" else {}
-    host, device = (
-        config(model=name, form="chunked", sizes=sizes, sharpen=0.01 if name == "pntm" else 0.0, backend=b)
-        for b in ("cpu", "standin")
-    )
+    host, device = (config(model=name, form="chunked", sizes=sizes, backend=b) for b in ("cpu", "standin"))
+    like = at(host, noise=1.0, thresholds=thresholds(0.2)) if name == "pntm" else at(host)
     with Workers(1) as workers:
         for step in (1, 2, 3):  # each from the start: Adam's first steps make much of the sign of a gradient near 0
             on_host, on_device = learner(host, workers), learner(device, workers)
             before = standin.synchronisations
-            found = on_device.step(samples(device, step), step)
+            found = on_device.step(samples(device, step), step, like)
             assert standin.synchronisations == before + 1
             # float32 in another order of sums, and functions of its own on the CPU
-            assert found == pytest.approx(on_host.step(samples(host, step), step), rel=1e-4)
+            assert found == pytest.approx(on_host.step(samples(host, step), step, like), rel=1e-4)
             g, expected = ad.to_host(on_device.gradient), on_host.gradient
             assert np.abs(g - expected).max() <= 1e-4 * np.abs(expected).max()
     assert backend.owner(on_device.flat).name == "standin"

@@ -14,6 +14,7 @@ from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.training import Config
 from pntm_np.training.learner import Learner
 from pntm_np.training.run import Progress
+from pntm_np.training.schedule import pace
 from pntm_np.workers import Workers
 from tasks import TASKS, batch
 
@@ -25,14 +26,16 @@ def test_every_model_learns_one_batch_by_heart(name: str):
     config = Config.of(task, "paper", model=name, max_length=6, lr=2e-3)
     rng = np.random.default_rng(1)
     data = batch(task, rng, 6, 8)
-    answers = data.targets[:, 6:-1]
-    data.targets[:, 6:-1] = data.tokens[:, 7:] = rng.permuted(answers)
+    answers = data.targets[:, 6:]
+    data.targets[:, 6:] = rng.permuted(answers)
+    data.tokens[:, 7:] = data.targets[:, 6:-1]
     with Workers(2) as workers:
         start = Progress.start(config, generator(PARAMETERS, 0))
         learner = Learner(config, start.params, start.moments, workers)
-        first = learner.step(data, 1).loss
+        like = pace(config, 1, start)
+        first = learner.step(data, 1, like).loss
         for step in range(2, 400):
-            report = learner.step(data, step)
+            report = learner.step(data, step, like)
             if report.loss < 0.02:
                 break
         logits = learner.architecture.forward(learner.params, data.tokens, config.memory_size)

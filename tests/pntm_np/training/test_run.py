@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +18,11 @@ import pytest
 
 import pntm_np as pn
 from pntm_np import files as pntm_files
+from pntm_np.origin import commit
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.sealed import CheckpointError, pack
-from pntm_np.training import Config, Run
-from pntm_np.training.run import Progress
+from pntm_np.training import Config, Run, cost
+from pntm_np.training.run import COUNTERS, Progress
 from tasks import TASKS
 from tests.pntm_np.training.small import SAME, files, pntm_train, send, started, wait_for
 
@@ -49,8 +53,41 @@ def test_what_the_files_say(reference):
     rows = [json.loads(line) for line in reference["metrics.jsonl"].splitlines()]
     assert [row["step"] for row in rows if "loss" in row] == [1, 10, 20, 30]
     assert [row["step"] for row in rows if "exact_match" in row] == [8, 16, 24]
-    assert all(set(row["by_length"]) == {str(n) for n in range(1, 9)} for row in rows if "exact_match" in row)
+    assert all(set(row["by_length"]) == {str(n) for n in range(1, 5)} for row in rows if "exact_match" in row)
     assert b"seconds" not in b"".join(reference.values()) and b"/tmp" not in b"".join(reference.values())
+
+
+def test_the_machine_remembers_its_thresholds_and_answers_as_its_result_says(tmp_path):
+    out = tmp_path / "run"
+    assert pntm_train(out).returncode == 0
+    result, model = json.loads((out / "result.json").read_text()), pn.load(out / "model.safetensors")
+    assert model.thresholds == (result["tau"], result["gate_tau"])
+    done = subprocess.run([sys.executable, "-m", "cli", "eval", str(out), "--json"], capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    for key in ("tau", "gate_tau", "memory_size", "by_length", "score", "exact_match", "token_accuracy", "end_token"):
+        assert found[key] == result[key], key
+
+
+def test_what_a_run_cost_and_what_made_it(tmp_path):
+    """In a file beside the machine: seconds by the clock and of the processor, threads, version and commit."""
+    out = tmp_path / "run"
+    process = started(out, "--threads", "2", "--steps", "3000")
+    wait_for(out / "timing.jsonl")
+    wait_for(out / "timing.jsonl", (out / "timing.jsonl").stat().st_size + 1)  # the first row of what was saved
+    send(process, signal.SIGKILL)
+    process.communicate()
+    assert pntm_train(out, "--resume", "--threads", "1", "--steps", "600").returncode == 0
+    rows = [json.loads(line) for line in (out / "timing.jsonl").read_text().splitlines()]
+    assert [row["threads"] for row in rows if "threads" in row] == [2, 1]
+    spent = cost.total(Run(out))
+    for name in ("training_seconds", "training_cpu_seconds", "evaluation_seconds", "evaluation_cpu_seconds"):
+        assert spent[name] > 0 and spent[name] == pytest.approx(sum(row.get(name, 0) for row in rows), abs=1e-3)
+    assert spent["threads"] == 1 and spent["pntm"] == importlib.metadata.version("pntm")
+    assert spent["commit"] == commit()
+    steps = [row["step"] for row in rows if "training_seconds" in row]
+    assert steps[0] == 7 and steps[-1] == 600, "also what a killed process had saved"
+    (out / "timing.jsonl").write_text('{"training_seconds": 2}\n[1]\n{"training_sec')
+    assert cost.total(Run(out)) == {"training_seconds": 2}
 
 
 def test_a_second_run_in_the_same_place(reference, tmp_path):
@@ -64,9 +101,11 @@ def test_a_second_run_in_the_same_place(reference, tmp_path):
     other = pntm_train(out, "--resume", "--lr", "0.1")
     assert other.returncode == 2 and "--lr 0.1: expected 0.0005" in other.stderr
     other = pntm_train(out, "--resume", "--preset", "paper")
-    assert other.returncode == 2 and "--preset paper: expected 'quick'" in other.stderr
-    other = pntm_train(out, "--resume", "--no-end-token")
-    assert other.returncode == 2 and "pntm: --no-end-token: expected True" in other.stderr
+    assert other.returncode == 2 and "--preset paper: expected 'recipe'" in other.stderr
+    other = pntm_train(out, "--resume", "--end-token")
+    assert other.returncode == 2 and "pntm: --end-token: expected False" in other.stderr
+    other = pntm_train(out, "--resume", "--memory-size", "96")
+    assert other.returncode == 2 and "--memory-size 96: expected 16:24" in other.stderr
     assert files(out) == reference
 
 
@@ -84,7 +123,7 @@ def test_a_finished_run_without_its_state_is_left_alone(reference, tmp_path):
 
 def test_steps_do_not_change_while_a_run_cools_down(tmp_path):
     assert pntm_train(tmp_path / "a", "--cool-down", "5", "--threads", "1").returncode == 0
-    more = pntm_train(tmp_path / "a", "--resume", "--steps", "40")
+    more = pntm_train(tmp_path / "a", "--resume", "--cool-down", "5", "--steps", "40")
     assert more.returncode == 2 and "is cooling down" in more.stderr
 
 
@@ -99,12 +138,12 @@ def test_steps_do_not_change_after_a_run_was_solved(tmp_path):
     with run.locked():
         run.write_config(config)
         run.save(config, progress)
-    more = pntm_train(out, "--resume", "--steps", "120")
+    more = pntm_train(out, "--resume", "--cool-down", "5", "--steps", "120")
     assert more.returncode == 2 and "was solved and ended at step 30" in more.stderr
     progress.end = 40
     with run.locked():
         run.save(config, progress)
-    more = pntm_train(out, "--resume", "--steps", "120")
+    more = pntm_train(out, "--resume", "--cool-down", "5", "--steps", "120")
     assert more.returncode == 2 and "is cooling down" in more.stderr
 
 
@@ -149,9 +188,6 @@ def test_the_second_signal_ends_at_once_without_harm(reference, tmp_path):
 
 
 def test_resume_without_the_task_and_without_a_run(reference, tmp_path):
-    import subprocess
-    import sys
-
     def pntm(*args: str) -> subprocess.CompletedProcess:
         return subprocess.run([sys.executable, "-m", "cli", "train", *args], capture_output=True, text=True)
 
@@ -191,9 +227,6 @@ def test_divergence_keeps_the_last_good_checkpoint_and_says_where(tmp_path):
         run.write_config(config)
         run.save(config, progress)
     before = (out / "state.safetensors").read_bytes()
-    import subprocess
-    import sys
-
     done = subprocess.run(
         [sys.executable, "-m", "cli", "train", "--resume", "--out", str(out)], capture_output=True, text=True
     )
@@ -296,7 +329,6 @@ def test_sigkill_at_any_system_call_leaves_a_loadable_checkpoint(tmp_path):
 
 def test_a_full_disk_ends_the_run_with_one_message(tmp_path):
     import resource
-    import subprocess
 
     from tests.pntm_np.training.small import ENVIRONMENT, command
 
@@ -329,7 +361,7 @@ def test_damaged_files_of_a_run(reference, tmp_path):
 def test_state_of_another_format(tmp_path):
     run, _, _ = saved_run(tmp_path / "run")
     os.replace(run.path("model.safetensors"), run.path("state.safetensors"))
-    with pytest.raises(CheckpointError, match="format is 'pntm-1'; expected 'pntm-state-1'"):
+    with pytest.raises(CheckpointError, match="says that it is 'machine-2'; expected 'state-2'"):
         run.load()
 
 
@@ -360,18 +392,15 @@ def test_more_steps_are_not_forgotten_when_killed(reference, tmp_path):
     "change", ({"lr": 10**400}, {"backend": "tpu"}, {"task": "../x"}, {"symbols": "a\x1b"}, {"steps": "9"})
 )
 def test_a_hostile_state_that_is_well_sealed(change, tmp_path):
-    import subprocess
-    import sys
-
     run, config, progress = saved_run(tmp_path / "run")
 
     class Hostile:
         def as_json(self):
             return config.as_json() | change
 
-    counters = {name: 0 for name in ("step", "quiet", "solved", "evaluated", "metrics_bytes")}
+    counters = {name: 0 for name in COUNTERS} | {"answered": 0.0}
     arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
-    run.path("state.safetensors").write_bytes(pack(arrays, "pntm-state-1", {"config": Hostile().as_json(), **counters}))
+    run.path("state.safetensors").write_bytes(pack(arrays, "state-2", {"config": Hostile().as_json(), **counters}))
     args = [sys.executable, "-m", "cli", "train", "--resume", "--out", str(run.directory)]
     done = subprocess.run(args, capture_output=True, text=True)
     assert done.returncode == 4 and "Traceback" not in done.stderr and done.stderr.count("\n") == 1, done.stderr

@@ -1,0 +1,63 @@
+"""What a run costs and what makes it, in ``timing.jsonl``: beside the machine, whose bytes must not depend on it.
+
+A row for every process that works on the run, one whenever it saves, one when it has evaluated. A process that is
+killed leaves what it had saved.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from pntm_np.origin import made_by
+from pntm_np.training.run import Run
+
+TIMING = "timing.jsonl"
+
+
+class Cost:
+    """Of one process, from here on."""
+
+    def __init__(self, run: Run, step: int, threads: int) -> None:
+        self.run = run
+        run.append(TIMING, {"from_step": step, "threads": threads, "started": round(time.time(), 3), **made_by()})
+        self.clock = now()
+
+    def trained(self, step: int) -> None:
+        self._add("training", step)
+
+    def evaluated(self, step: int) -> None:
+        self._add("evaluation", step)
+
+    def _add(self, kind: str, step: int) -> None:
+        """What has been spent since the row before."""
+        spent = {name: round(after - self.clock[name], 3) for name, after in now().items()}
+        self.run.append(TIMING, {"step": step, **{f"{kind}_{name}": value for name, value in spent.items()}})
+        self.clock = now()
+
+
+def now() -> dict[str, float]:
+    return {"seconds": time.perf_counter(), "cpu_seconds": time.process_time()}
+
+
+def total(run: Run) -> dict[str, Any]:
+    """The whole run: seconds by the clock and of the processor, and what made it, as the last process says."""
+    spent: dict[str, Any] = {}
+    try:
+        lines = run.path(TIMING).read_text().splitlines()
+    except (OSError, ValueError):
+        return spent
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue  # cut off by a crash
+        if not isinstance(row, dict):
+            continue
+        for name, value in row.items():
+            if name.endswith("seconds") and type(value) in (int, float):
+                spent[name] = round(spent.get(name, 0.0) + value, 3)
+            elif name not in ("step", "from_step", "started", "diverged"):
+                spent[name] = value
+    return spent

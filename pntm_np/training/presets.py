@@ -1,0 +1,58 @@
+"""How runs are made if nothing else is said: exactly as in the paper, or by our recipe for the architecture.
+
+A recipe is the same for all tasks. What follows from the longest input in training is computed from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pntm_np.evaluation.score import evaluation_memory, paper_cells
+
+PRESETS = ("recipe", "paper")
+MAX_LENGTH = 40  # symbols, the paper's
+
+PAPER: dict[str, Any] = {"steps": 500_000, "batch_size": 128, "eval_every": 5_000, "checkpoint_every": 1_000}
+
+BASELINE: dict[str, Any] = {"batch_size": 32, "eval_every": 1_000, "checkpoint_every": 500}
+RECIPES: dict[str, dict[str, Any]] = {
+    "pntm": {
+        "steps": 20_000,
+        "batch_size": 64,
+        "lr": 1e-3,
+        "clip": 0.1,
+        "cool_down": 1_500,
+        "noise": 1.0,
+        "rounding": True,
+        "stop_when_solved": True,
+        "eval_every": 100,
+        "checkpoint_every": 200,
+        "tau": "auto",
+    },
+    "ntm": {
+        "steps": 16_000,
+        "batch_size": 32,
+        "lr": 1e-3,
+        "clip": 0.1,
+        "cool_down": 3_000,
+        "stop_when_solved": True,
+        "eval_every": 100,
+        "checkpoint_every": 200,
+    },
+    "lstm": BASELINE | {"steps": 40_000, "cool_down": 8_000},
+    "mingru": BASELINE | {"steps": 40_000, "cool_down": 8_000},
+    "transformer": BASELINE | {"steps": 20_000, "cool_down": 4_000},
+}
+
+
+def preset_options(preset: str, model: str, max_length: int) -> dict[str, Any]:
+    """The options of a run that a preset gives."""
+    common = {"memory_size": paper_cells(max_length), "lengths": (1, 3 * max_length)}
+    if preset == "paper":
+        return common | PAPER
+    recipe = common | RECIPES[model.partition("-")[0]]
+    if model == "pntm":  # heads that have met in small memories learn not to part too far
+        recipe["memory_size"] = (2 * paper_cells(max_length) // 3, paper_cells(max_length))
+    if model == "ntm":  # content addressing has to meet as many empty cells as there will be
+        recipe["learnt_memory_size"] = (paper_cells(max_length), evaluation_memory(3 * max_length))
+    return recipe
