@@ -257,7 +257,7 @@ def main() -> None:
 @click.option(
     "--rounding/--no-rounding",
     default=None,
-    help="Round shifts and gates in half of every batch, ever more, once the training lengths are learnt. [paper: no]",
+    help="Round shifts and gates in half of every batch, once nearly all is learnt. [paper: no]",
 )
 @click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
 @click.option(
@@ -538,6 +538,7 @@ def solve(
     with signals, Workers(1) as workers:
         evaluating = Evaluating(trained, task, backend, workers, lambda: bool(signals.received))
         options = thresholds(evaluating, tau, gate_tau, say)
+        say(f"{trained.model.name}: {cut_off(options.thresholds._asdict())}, memory {cells}")
         answers = answer(evaluating.model, task, list(texts), cells, options, answer_length, evaluating.stop)
     if as_json:
         click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))

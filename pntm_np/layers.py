@@ -58,16 +58,17 @@ def block_shapes(width: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-def closed(z: Array, *, tau: float) -> Array:
+def closed(z: Array, *, tau: float | Array) -> Array:
     """Gates below tau exactly 0, above 1 - tau exactly 1: at inference what is kept does not fade."""
     value = ad.stop_gradient(z)
     return ad.where(value < tau, 0.0, ad.where(value > 1 - tau, 1.0, z))
 
 
 @ad.differentiable
-def straight_through(x: Array, *, rounding: Callable[..., Array], tau: float):
-    """Rows 0, 2, .. of x (rows, ...) rounded, the others as they are; the gradient passes unchanged. Rounding makes a
-    jump, whose true gradient is 0 on both sides and would not tell the machine which of them to take."""
+def straight_through(x: Array, *, rounding: Callable[..., Array], tau: Array):
+    """Rows 0, 2, .. of x (rows, ...) rounded, each by its own threshold, the others as they are; the gradient passes
+    unchanged. Rounding makes a jump, whose true gradient is 0 on both sides and would not tell which of them to take.
+    """
     y = x.copy()
-    y[::2] = rounding(x[::2], tau=tau)
+    y[::2] = rounding(x[::2], tau=tau.reshape(-1, *[1] * (x.ndim - 1)))
     return y, lambda g: g

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-PARAMETERS, BATCHES, JUDGE, EVALUATION, THRESHOLDS, CELLS, NOISE, EXAMINE = range(8)  # purposes
+PARAMETERS, BATCHES, JUDGE, EVALUATION, THRESHOLDS, CELLS, NOISE, EXAMINE, ROUNDING = range(9)  # purposes
 
 
 def generator(purpose: int, seed: int, *place: int) -> np.random.Generator:

@@ -30,7 +30,7 @@ class MinGRU:
 
     def _controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any]:
         z = ad.sigmoid(options.disturbed(linear(x, w["W_z"])))
-        z = options.rounded(z, closed, options.gate_tau)
+        z = options.rounded(z, closed, self.threshold)
         return z, positive(linear(x, w["W_h"]))
 
     def sequence(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ class Options:
     tau: float = 0.0
     gate_tau: float = 0.0
     noise: Callable[[Any], Any] | None = None  # disturbs the logits of shifts and gates in training
-    training: bool = False  # every second row is rounded alone, and its gradient passes as if it were not
+    rounding: Mapping[str, Any] | None = None  # and thresholds for rows 0, 2, .. by name; gradients pass unchanged
     measures: dict[str, list] = field(default_factory=dict)  # what is asked for by its name is added to its list
 
     def __post_init__(self) -> None:
@@ -45,13 +45,12 @@ class Options:
         """The logits of decisions as a layer is to use them."""
         return logits if self.noise is None else self.noise(logits)
 
-    def rounded(self, decisions: Any, rounding: Callable[..., Any], tau: float) -> Any:
-        """Shifts or gates as a layer is to use them."""
-        if not tau:
-            return decisions
-        if self.training:
-            return straight_through(decisions, rounding=rounding, tau=tau)
-        return rounding(decisions, tau=tau)
+    def rounded(self, decisions: Any, rounding: Callable[..., Any], name: str) -> Any:
+        """Shifts or gates as a layer is to use them; ``name`` is that of their threshold."""
+        if self.rounding is not None:
+            return straight_through(decisions, rounding=rounding, tau=self.rounding[name])
+        tau = getattr(self, name)
+        return rounding(decisions, tau=tau) if tau else decisions
 
     def measure(self, name: str, compute: Callable[[], Any]) -> None:
         if name in self.measures:

@@ -47,7 +47,7 @@ class PNTM:
         of_shifts = [ad.reshape(w[name], shape=(3 * H, x.shape[-1])) for name in ("W_r", "W_w")]
         y = linear(x, ad.concatenate(*of_shifts, w["W_u"], axis=0))
         s = ad.softmax(options.disturbed(ad.reshape(y[..., : 6 * H], shape=(*before, 2 * H, 3))))
-        s = options.rounded(s, stabilise, options.tau)
+        s = options.rounded(s, stabilise, self.threshold)
         v = ad.reshape(positive(y[..., 6 * H :]), shape=(*before, H, self.cell // H))
         return s, v
 

@@ -7,18 +7,20 @@ from autodiff.backend import Array
 
 
 @differentiable
-def stabilise(s: Array, *, tau: float):
+def stabilise(s: Array, *, tau: float | Array):
     """Strengths below ``tau`` to 0, the others divided by their sum: s (..., 3).
 
     That equals the paper's softmax over the offsets that remain. If none remains, which needs tau > 1/3, those equal to
-    the largest do. The choice of what remains counts as constant in the gradient.
+    the largest do. The choice of what remains counts as constant in the gradient. An array of thresholds is one that
+    broadcasts against s.
     """
     if s.ndim == 0 or s.shape[-1] != 3:
         raise ValueError(f"s has shape {s.shape}; expected (..., 3): left, stay, right")
     expect.real(s)
-    tau = expect.number("tau", tau)
-    if not 0 <= tau <= 1:
-        raise ValueError(f"tau is {tau}; expected a number from 0 to 1")
+    if not getattr(tau, "shape", ()):
+        tau = expect.number("tau", tau)
+        if not 0 <= tau <= 1:
+            raise ValueError(f"tau is {tau}; expected a number from 0 to 1")
     xp = array_module(s)
     largest = xp.max(s, axis=-1, keepdims=True)
     remains = (s >= tau) | ((s == largest) & (largest < tau)) | (s != s)  # NaN remains NaN

@@ -12,11 +12,12 @@ from autodiff import backend
 from autodiff.backend import Array
 from pntm_np.layers import Weights
 from pntm_np.models import Architecture, Options
-from pntm_np.randomness import NOISE, generator
+from pntm_np.randomness import NOISE, ROUNDING, generator
 from pntm_np.training.config import Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.noise import Noise
 from pntm_np.training.optimizer import Moments, adam
+from pntm_np.training.rounding import row_thresholds
 from pntm_np.training.schedule import Pace
 from pntm_np.workers import Workers
 from tasks import Batch
@@ -70,7 +71,11 @@ class Learner:
             noise = None
             if pace.noise:
                 noise = Noise(pace.noise, generator(NOISE, config.seed, number, place), config.backend)
-            options = Options(config.form, *pace.thresholds, noise, training=True)
+            rounding = None
+            if pace.rounding:
+                rng = generator(ROUNDING, config.seed, number, place)
+                rounding = row_thresholds(rng, len(shard.tokens), pace.rounding, config.backend)
+            options = Options(config.form, noise=noise, rounding=rounding)
             args = (self.architecture, moved, total, pace.cells, options)
             value, gradient = ad.value_and_grad(loss)(self.params, *args)
             return value, join(gradient, self.shapes, xp)

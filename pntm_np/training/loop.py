@@ -19,8 +19,9 @@ from pntm_np.signals import Stopped
 from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
+from pntm_np.training.rounding import ROUNDED
 from pntm_np.training.run import Progress, Run
-from pntm_np.training.schedule import ONE_HOT, next_rounding, pace, thresholds
+from pntm_np.training.schedule import ROUNDED_FROM, pace
 from pntm_np.workers import Workers
 from tasks import Task, batch
 
@@ -88,13 +89,13 @@ def train(
         saved = progress.step
 
     def measure(samples: int, purpose: int) -> Fit:
-        """How well the machine does on inputs of the training lengths, others every time, rounded as it is by now."""
+        """How well the machine does on inputs of the training lengths, others every time; rounded if it is trained so."""
         model = Model(config.model, task.vocabulary, config.sizes, learner.params)
         drawn = list(training_samples(task, config.max_length, samples, purpose, progress.step))
         cells = config.most_cells(bool(progress.learnt_at))
-        options = Options(config.form, *thresholds(progress.rounding))
+        options = Options(config.form, *(ROUNDED if progress.rounded_at else ()))
         found = fit(model, drawn, cells, options, workers, stop)
-        about = {"rounding": progress.rounding} if config.rounding else {}
+        about = {"rounded": bool(progress.rounded_at)} if config.rounding else {}
         about |= {"certain": found.certain} if purpose == EXAMINE else {}
         row({"exact_match": found.exact_match, "judged_loss": found.token_loss, **about, "by_length": found.right})
         watcher.judged(progress.step, found)
@@ -103,10 +104,10 @@ def train(
     def judge() -> None:
         found = measure(SAMPLES, JUDGE)
         progress.evaluated = progress.step
-        answers = found.exact_match >= SOLVED[0] and (not config.rounding or progress.rounding == ONE_HOT)
+        answers = found.exact_match >= SOLVED[0] and (not config.rounding or progress.rounded_at)
         progress.solved = progress.solved + 1 if answers else 0
-        if config.rounding and not progress.end:
-            progress.rounding = next_rounding(progress.rounding, found.exact_match)
+        if config.rounding and not progress.rounded_at and found.exact_match >= ROUNDED_FROM:
+            progress.rounded_at = progress.step
 
     def examine() -> None:
         """The last steps are over: a machine that is not certain has to go on."""

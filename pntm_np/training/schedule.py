@@ -1,10 +1,11 @@
 """What every step is made with: rate, noise, rounding and memory follow how far the machine has come, not the clock.
 
 1. It learns, under noise.
-2. Once it answers most inputs of the training lengths, shifts and gates are rounded in half of every batch: at first
-   only what is nearly 0, then ever more, as long as it goes on answering, until every shift is one-hot. The rate is a
-   quarter of what it was.
-3. Once it answers them so, rate and noise fall over the last steps. A machine that is not certain then goes on from 2.
+2. Once it answers most inputs of the training lengths, shifts and gates are rounded in half of every batch, each row
+   by a threshold of its own: between one that takes off what is nearly 0, and one that leaves every shift one-hot. The
+   rate is halved.
+3. Once it answers when all shifts are one-hot, rate and noise fall over the last steps, and what is rounded is rounded
+   that far. A machine that is not certain then goes on from 2.
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pntm_np.models import PAPER, Thresholds
+from pntm_np.models import PAPER
 from pntm_np.randomness import CELLS, generator
 from pntm_np.training.config import Config
+from pntm_np.training.rounding import ROUNDED
 from pntm_np.training.run import Progress
 
-ANSWERS = 0.9  # of the training lengths: enough to be rounded more; half as many are too few, and it is rounded less
-GROWTH = 1.3  # of the threshold, from one evaluation to the next
-ONE_HOT = 0.5  # of three shifts that sum to 1 no more than one is above it
-GATES = 0.1  # the most for gates: unlike shifts, they may have to stay between 0 and 1
-ROUNDING_RATE = 0.25  # of the learning rate: rounding changes what a machine does in jumps
+ROUNDED_FROM = 0.9  # of the inputs of the training lengths are answered
+ROUNDED_RATE = 0.5  # of the learning rate: rounding changes what a machine does in jumps
 
 
 class Pace(NamedTuple):
@@ -30,27 +29,17 @@ class Pace(NamedTuple):
     lr: float
     noise: float  # deviation, of the logits of shifts and gates
     cells: int  # of the memory
-    thresholds: Thresholds  # of what is rounded
+    rounding: float  # the least threshold that half of the batch is rounded by; 0: none is
 
 
 def pace(config: Config, number: int, progress: Progress) -> Pace:
     """Of step ``number``, counted from 1, for a run that stands where ``progress`` says."""
     left = (progress.end or config.steps) - number + 1
     fall = min(1.0, left / config.cool_down) if config.cool_down else 1.0
-    rate = ROUNDING_RATE if progress.rounding else 1.0
+    rate = ROUNDED_RATE if progress.rounded_at else 1.0
     cells = memory_size(config, number, bool(progress.learnt_at))
-    return Pace(config.lr * rate * fall, config.noise * fall, cells, thresholds(progress.rounding))
-
-
-def thresholds(rounding: float) -> Thresholds:
-    return Thresholds(rounding, min(rounding, GATES))
-
-
-def next_rounding(rounding: float, answered: float) -> float:
-    """The threshold after an evaluation in which a share of the training lengths was answered, rounded so far."""
-    if answered >= ANSWERS:
-        return min(rounding * GROWTH, ONE_HOT) if rounding else PAPER.tau
-    return rounding / GROWTH if answered < ANSWERS / 2 else rounding
+    least = (ROUNDED.tau if progress.end else PAPER.tau) if progress.rounded_at else 0.0
+    return Pace(config.lr * rate * fall, config.noise * fall, cells, least)
 
 
 def memory_size(config: Config, number: int, learnt: bool) -> int:
