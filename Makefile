@@ -42,12 +42,12 @@ bench-engine: .venv-bench/installed
 # One picture for each task, from the machines that are shipped.
 gallery: .venv/installed
 	mkdir -p results/gallery
-	.venv/bin/pntm trace results/checkpoints/parity-check-pntm.safetensors aaabbababb --tau 0.1 -o results/gallery/parity-check.png
-	.venv/bin/pntm trace results/checkpoints/cycle-navigation-pntm.safetensors siidissidi --tau 0.1 -o results/gallery/cycle-navigation.png
-	.venv/bin/pntm trace results/checkpoints/reverse-string-pntm.safetensors aabbabbbab --tau 0.03 -o results/gallery/reverse-string.png
-	.venv/bin/pntm trace results/checkpoints/duplicate-string-pntm.safetensors aabbabbb --tau 0.1 -o results/gallery/duplicate-string.png
-	.venv/bin/pntm trace results/checkpoints/modular-arithmetic-pntm.safetensors 1*2+4-3*2 --tau 0.1 -o results/gallery/modular-arithmetic.png
-	.venv/bin/pntm trace results/checkpoints/binary-addition-open-pntm.safetensors 01101+1011 --tau 0.1 -o results/gallery/binary-addition.png
+	.venv/bin/pntm trace results/checkpoints/parity-check-pntm.safetensors aaabbababb -o results/gallery/parity-check.png
+	.venv/bin/pntm trace results/checkpoints/cycle-navigation-pntm.safetensors siidissidi -o results/gallery/cycle-navigation.png
+	.venv/bin/pntm trace results/checkpoints/reverse-string-pntm.safetensors aabbabbbab -o results/gallery/reverse-string.png
+	.venv/bin/pntm trace results/checkpoints/duplicate-string-pntm.safetensors aabbabbb -o results/gallery/duplicate-string.png
+	.venv/bin/pntm trace results/checkpoints/modular-arithmetic-pntm.safetensors 1*2+4-3*2 -o results/gallery/modular-arithmetic.png
+	.venv/bin/pntm trace results/checkpoints/binary-addition-pntm.safetensors 01101+1011 -o results/gallery/binary-addition.png
 
 # Every form of the recurrences, from 64 to 65,536 steps; takes some minutes.
 bench-scans: .venv/installed

@@ -15,7 +15,6 @@ import numpy as np
 from autodiff import backend
 from pntm_np import memory
 from pntm_np.bench.clock import summary, time_once
-from pntm_np.models import PAPER
 from pntm_np.models.attention import Attention
 from pntm_np.scans import default_form
 from pntm_np.signals import Stopped
@@ -23,6 +22,7 @@ from pntm_np.training.config import Config
 from pntm_np.training.flat import join
 from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.optimizer import Moments
+from pntm_np.training.rounding import FIRST, LAST
 from pntm_np.training.schedule import Pace
 from pntm_np.workers import Workers
 from tasks import TASKS, Batch
@@ -122,7 +122,7 @@ class Step:
         self.learner = Learner(config, params, Moments(np.zeros_like(params), np.zeros_like(params)), workers)
         tokens, targets = rng.integers(0, architecture.vocabulary, (2, config.batch_size, length))
         self.batch, self.count, self.device = Batch(tokens, targets, tokens >= 0), 0, config.backend
-        self.pace = Pace(config.lr, config.noise, config.most_cells(), PAPER.tau if config.rounding else 0.0)
+        self.pace = Pace(config.lr, config.noise, config.most_cells(), (FIRST, LAST) if config.rounding else None)
 
     def __call__(self) -> None:
         self.count += 1

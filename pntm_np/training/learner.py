@@ -74,7 +74,7 @@ class Learner:
             rounding = None
             if pace.rounding:
                 rng = generator(ROUNDING, config.seed, number, place)
-                rounding = row_thresholds(rng, len(shard.tokens), pace.rounding, config.backend)
+                rounding = row_thresholds(rng, len(shard.tokens), *pace.rounding, config.backend)
             options = Options(config.form, noise=noise, rounding=rounding)
             args = (self.architecture, moved, total, pace.cells, options)
             value, gradient = ad.value_and_grad(loss)(self.params, *args)

@@ -19,9 +19,9 @@ from pntm_np.signals import Stopped
 from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
-from pntm_np.training.rounding import ROUNDED
+from pntm_np.training.rounding import LAST, next_threshold, thresholds
 from pntm_np.training.run import Progress, Run
-from pntm_np.training.schedule import ROUNDED_FROM, pace
+from pntm_np.training.schedule import pace
 from pntm_np.workers import Workers
 from tasks import Task, batch
 
@@ -89,13 +89,13 @@ def train(
         saved = progress.step
 
     def measure(samples: int, purpose: int) -> Fit:
-        """How well the machine does on inputs of the training lengths, others every time; rounded if it is trained so."""
+        """How well the machine does on other inputs of the training lengths each time; rounded as far as by now."""
         model = Model(config.model, task.vocabulary, config.sizes, learner.params)
         drawn = list(training_samples(task, config.max_length, samples, purpose, progress.step))
         cells = config.most_cells(bool(progress.learnt_at))
-        options = Options(config.form, *(ROUNDED if progress.rounded_at else ()))
+        options = Options(config.form, *thresholds(progress.rounding))
         found = fit(model, drawn, cells, options, workers, stop)
-        about = {"rounded": bool(progress.rounded_at)} if config.rounding else {}
+        about = {"rounding": progress.rounding} if config.rounding else {}
         about |= {"certain": found.certain} if purpose == EXAMINE else {}
         row({"exact_match": found.exact_match, "judged_loss": found.token_loss, **about, "by_length": found.right})
         watcher.judged(progress.step, found)
@@ -104,10 +104,10 @@ def train(
     def judge() -> None:
         found = measure(SAMPLES, JUDGE)
         progress.evaluated = progress.step
-        answers = found.exact_match >= SOLVED[0] and (not config.rounding or progress.rounded_at)
+        answers = found.exact_match >= SOLVED[0] and (not config.rounding or progress.rounding == LAST)
         progress.solved = progress.solved + 1 if answers else 0
-        if config.rounding and not progress.rounded_at and found.exact_match >= ROUNDED_FROM:
-            progress.rounded_at = progress.step
+        if config.rounding and not progress.end:
+            progress.rounding = next_threshold(progress.rounding, found.exact_match)
 
     def examine() -> None:
         """The last steps are over: a machine that is not certain has to go on."""

@@ -56,7 +56,7 @@ class Progress:
     solved: int = 0  # evaluations in a row without a mistake
     evaluated: int = 0  # the step of the last evaluation
     examined: int = 0  # the step of the last examination: may it end?
-    rounded_at: int = 0  # the step after which half of a batch is rounded
+    rounding: float = 0.0  # the largest threshold by which half of a batch is rounded; 0: none is
     learnt_at: int = 0  # the step at which the training lengths were learnt
     solved_at: int = 0  # the step at which the last steps began because it was solved
     end: int = 0  # and the last of them then
@@ -76,7 +76,6 @@ COUNTERS = (
     "solved",
     "evaluated",
     "examined",
-    "rounded_at",
     "learnt_at",
     "solved_at",
     "end",
@@ -196,7 +195,7 @@ class Run:
                 os.fsync(file)
             finally:
                 os.close(file)
-        counters = {name: getattr(progress, name) for name in COUNTERS}
+        counters = {name: getattr(progress, name) for name in (*COUNTERS, "rounding")}
         arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
         content = pack(arrays, KIND, {"config": config.as_json(), **counters})
         write_atomically(self.path("state.safetensors"), content)
@@ -216,7 +215,7 @@ class Run:
         kept, arrays = unpack(path, KIND, _expected)
         config = Config.from_json(kept["config"])
         progress = Progress(arrays["params"], Moments(arrays["adam.m"], arrays["adam.v"]))
-        for name in COUNTERS:
+        for name in (*COUNTERS, "rounding"):
             setattr(progress, name, kept[name])
         return config, progress
 
@@ -248,7 +247,7 @@ def _expected(kept: dict[str, Any]) -> Shapes:
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"its configuration is not usable: {error}") from None
     counted = all(type(kept.get(name)) is int and kept[name] >= 0 for name in COUNTERS)
-    if not counted:
+    if not counted or type(kept.get("rounding")) is not float or not 0 <= kept["rounding"] <= 1:
         raise CheckpointError("its counters are not readable")
     count = config.architecture().parameter_count()
     return {"params": (count,), "adam.m": (count,), "adam.v": (count,)}

@@ -1,10 +1,9 @@
 """What every step is made with: rate, noise, rounding and memory follow how far the machine has come, not the clock.
 
 1. It learns, under noise.
-2. Once it answers most inputs of the training lengths, shifts and gates are rounded in half of every batch, each row
-   by a threshold of its own: between one that takes off what is nearly 0, and one that leaves every shift one-hot. The
-   rate is halved.
-3. Once it answers when all shifts are one-hot, rate and noise fall over the last steps, and what is rounded is rounded
+2. Once it answers most inputs of the training lengths, shifts and gates are rounded in half of every batch, ever more
+   as long as it goes on answering. The rate is halved.
+3. Once it answers with every shift one-hot, rate and noise fall over the last steps, and what is rounded is rounded
    that far. A machine that is not certain then goes on from 2.
 """
 
@@ -13,13 +12,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pntm_np.models import PAPER
 from pntm_np.randomness import CELLS, generator
 from pntm_np.training.config import Config
-from pntm_np.training.rounding import ROUNDED
+from pntm_np.training.rounding import FIRST, LAST
 from pntm_np.training.run import Progress
 
-ROUNDED_FROM = 0.9  # of the inputs of the training lengths are answered
 ROUNDED_RATE = 0.5  # of the learning rate: rounding changes what a machine does in jumps
 
 
@@ -29,17 +26,18 @@ class Pace(NamedTuple):
     lr: float
     noise: float  # deviation, of the logits of shifts and gates
     cells: int  # of the memory
-    rounding: float  # the least threshold that half of the batch is rounded by; 0: none is
+    rounding: tuple[float, float] | None  # thresholds between which those of half of the batch are drawn
 
 
 def pace(config: Config, number: int, progress: Progress) -> Pace:
     """Of step ``number``, counted from 1, for a run that stands where ``progress`` says."""
     left = (progress.end or config.steps) - number + 1
     fall = min(1.0, left / config.cool_down) if config.cool_down else 1.0
-    rate = ROUNDED_RATE if progress.rounded_at else 1.0
+    rate = ROUNDED_RATE if progress.rounding else 1.0
     cells = memory_size(config, number, bool(progress.learnt_at))
-    least = (ROUNDED.tau if progress.end else PAPER.tau) if progress.rounded_at else 0.0
-    return Pace(config.lr * rate * fall, config.noise * fall, cells, least)
+    smallest = LAST if progress.end else FIRST
+    rounding = (smallest, progress.rounding) if progress.rounding else None
+    return Pace(config.lr * rate * fall, config.noise * fall, cells, rounding)
 
 
 def memory_size(config: Config, number: int, learnt: bool) -> int:

@@ -21,7 +21,7 @@ from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.cost import TIMING, Cost
 from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.loop import Diverged, Watcher, train
-from pntm_np.training.rounding import ROUNDED
+from pntm_np.training.rounding import thresholds
 from pntm_np.training.run import Progress, Run, RunError
 from pntm_np.workers import Workers
 from tasks import TASKS, Task
@@ -175,8 +175,8 @@ def final_result(
     """The paper's evaluation of the machine as it was written to disk, with thresholds that are chosen before it."""
     model = load(run.path("model.safetensors")).to(config.backend)
     options = Options(config.form, *(PAPER if config.tau == "auto" else (float(config.tau), 0.0)))
-    if config.tau == "auto" and progress.rounded_at:  # it is used as it was trained
-        options = Options(config.form, *ROUNDED)
+    if config.tau == "auto" and progress.rounding:  # it is used as it was trained
+        options = Options(config.form, *thresholds(progress.rounding))
     elif config.tau == "auto":
         cells = paper_cells(config.max_length)
         options = choose_thresholds(model, task, config.max_length, cells, options, workers, stop=stop)

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autodiff as ad
-from pntm_np.layers import positive
+from pntm_np.layers import closed, positive, straight_through
 from pntm_np.models import NTM, PNTM, Attention, Options
 from pntm_np.models.attention import by_distance, rotate
 from pntm_np.models.lstm import lstm_cell, lstm_scan
 from pntm_np.models.ntm import address, write
+from pntm_np.scans import stabilise
 
 
 def test_positive():
@@ -23,6 +24,19 @@ def test_positive():
     np.testing.assert_allclose(positive(x), expected, rtol=1e-14)
     ad.check_gradients(positive, x[x != 0], tolerance=1e-9)  # at 0 the slope jumps from 1/4 to 1
     assert ad.vjp(positive, np.zeros(1))[1](np.ones(1))[0] == 1
+
+
+@pytest.mark.parametrize(("rounding", "last"), ((stabilise, 3), (closed, 5)))
+def test_every_second_row_is_rounded_by_its_own_threshold_and_gradients_pass(rounding, last):
+    rng = np.random.default_rng(1)
+    x = rng.dirichlet(np.ones(last), (5, 7))
+    before, taus = x.copy(), np.array([0.01, 0.3, 0.5])
+    y, pullback = ad.vjp(lambda x: straight_through(x, rounding=rounding, tau=taus), x)
+    for k, tau in enumerate(taus):
+        assert np.array_equal(y[2 * k], rounding(x[2 * k], tau=float(tau)))
+    assert np.array_equal(y[1::2], x[1::2]) and not np.array_equal(y[2], x[2]) and np.array_equal(x, before)
+    g = rng.standard_normal(x.shape)
+    assert np.array_equal(pullback(g)[0], g)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from((1, 2, 5, 17)), st.integers(1, 40))

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 import autodiff as ad
 from autodiff import backend
-from pntm_np.models import MODELS, PAPER, Options
+from pntm_np.models import MODELS, Options
 from pntm_np.randomness import BATCHES, PARAMETERS, generator
 from pntm_np.training import learner as module
 from pntm_np.training.config import Config
@@ -16,7 +16,7 @@ from pntm_np.training.flat import views
 from pntm_np.training.learner import Learner, loss, shards_of
 from pntm_np.training.noise import Noise
 from pntm_np.training.optimizer import Moments, adam
-from pntm_np.training.rounding import ROUNDED, row_thresholds
+from pntm_np.training.rounding import FIRST, LAST, next_threshold, row_thresholds
 from pntm_np.training.run import Progress
 from pntm_np.training.schedule import Pace, pace
 from pntm_np.workers import Workers
@@ -42,7 +42,7 @@ def samples(config: Config, step: int):
 
 def at(config: Config, **given) -> Pace:
     """What a step is made with if nothing else is said."""
-    return Pace(config.lr, 0.0, config.most_cells(), 0.0)._replace(**given)
+    return Pace(config.lr, 0.0, config.most_cells(), None)._replace(**given)
 
 
 def test_adam_as_published(rng):
@@ -118,7 +118,7 @@ def test_bits_do_not_depend_on_threads(threads: int):
     for count in (1, threads):
         with Workers(count) as workers:
             one = learner(cfg, workers)
-            like = at(cfg, noise=1.0, rounding=PAPER.tau)
+            like = at(cfg, noise=1.0, rounding=(FIRST, LAST))
             reports = [one.step(samples(cfg, k), k, like) for k in range(1, 6)]
             runs.append((one.flat.tobytes(), one.moments.v.tobytes(), reports))
     assert runs[0] == runs[1]
@@ -155,23 +155,28 @@ def test_the_rate_is_adams():
 
 
 def test_rounding_follows_the_machine():
-    """From the step at which most was answered, by thresholds from the paper's on; at the end by the last alone. From its
-    beginning the rate is halved."""
+    """It begins where the paper's threshold is, grows while nine tenths are answered, yields below half of that, and
+    ends where a shift is one-hot; over the last steps all is rounded that far. From its beginning the rate is halved.
+    """
+    assert next_threshold(0.0, 0.89) == next_threshold(0.0, 0.1) == 0 and next_threshold(0.0, 0.9) == 0.01
+    assert next_threshold(0.1, 0.9) == pytest.approx(0.13) and next_threshold(0.1, 0.5) == 0.1
+    assert next_threshold(0.13, 0.44) == pytest.approx(0.1) and next_threshold(0.01, 0.1) == 0.01
+    assert next_threshold(0.4, 1.0) == next_threshold(0.5, 1.0) == 0.5
     cfg = config(cool_down=4)
     assert pace(cfg, 1, stands()) == at(cfg)
-    assert pace(cfg, 1, stands(rounded_at=1)) == at(cfg, lr=cfg.lr / 2, rounding=PAPER.tau)
-    assert pace(cfg, 9, stands(rounded_at=1, end=9)) == at(cfg, lr=cfg.lr / 8, rounding=ROUNDED.tau)
+    assert pace(cfg, 1, stands(rounding=0.05)) == at(cfg, lr=cfg.lr / 2, rounding=(0.01, 0.05))
+    assert pace(cfg, 9, stands(rounding=0.5, end=9)) == at(cfg, lr=cfg.lr / 8, rounding=(0.5, 0.5))
 
 
 def test_every_rounded_row_has_a_threshold_of_its_own():
-    drawn = row_thresholds(np.random.default_rng(1), 4001, PAPER.tau, "cpu")
+    drawn = row_thresholds(np.random.default_rng(1), 4001, 0.01, 0.5, "cpu")
     tau, gates = drawn["tau"], drawn["gate_tau"]
     assert tau.shape == gates.shape == (2001,) and tau.dtype == np.float32 and gates.dtype == np.float32
     assert (
         tau.min() >= np.float32(0.01) and tau.max() <= 0.5 and np.array_equal(gates, np.minimum(tau, np.float32(0.1)))
     )
     assert abs(np.mean(tau < np.sqrt(0.01 * 0.5)) - 0.5) < 0.056  # half, to five deviations
-    last = row_thresholds(np.random.default_rng(1), 3, ROUNDED.tau, "cpu")
+    last = row_thresholds(np.random.default_rng(1), 3, 0.5, 0.5, "cpu")
     assert last["tau"].tolist() == [0.5, 0.5] and last["gate_tau"] == pytest.approx([0.1, 0.1])
 
 
@@ -188,7 +193,7 @@ def test_half_of_a_batch_is_rounded():
         mixed = np.where(np.arange(6)[:, None, None] % 2 == 0, hard, soft)
         logp = mixed - np.log(np.exp(mixed).sum(-1, keepdims=True))
         expected = -np.take_along_axis(logp, data.targets[..., None], -1)[..., 0][data.mask].mean()
-        report = one.step(data, 1, at(cfg, cells=32, rounding=ROUNDED.tau))
+        report = one.step(data, 1, at(cfg, cells=32, rounding=(LAST, LAST)))
     assert report.loss == pytest.approx(expected, rel=1e-5) and not np.allclose(soft, hard, atol=1e-3)
 
 
@@ -266,7 +271,7 @@ def test_a_gradient_whose_square_is_not_finite_is_not_applied(monkeypatch):
 def test_on_a_device_a_step_is_the_same_and_synchronises_once(name: str):
     sizes = SMALL if name == "pntm" else {}
     host, device = (config(model=name, form="chunked", sizes=sizes, backend=b) for b in ("cpu", "standin"))
-    like = at(host, noise=1.0, rounding=PAPER.tau) if name == "pntm" else at(host)
+    like = at(host, noise=1.0, rounding=(FIRST, LAST)) if name == "pntm" else at(host)
     with Workers(1) as workers:
         for step in (1, 2, 3):  # each from the start: Adam's first steps make much of the sign of a gradient near 0
             on_host, on_device = learner(host, workers), learner(device, workers)

@@ -46,7 +46,7 @@ class Stage:
         def step(learner, batch, number, pace):
             self.lengths.append(batch.tokens.shape[1] // 2)
             self.paces.append(pace)
-            learner.flat += np.float32(pace.lr + pace.noise + pace.rounding)
+            learner.flat += np.float32(pace.lr + pace.noise + sum(pace.rounding or ()))
             return Report(0.5, norm(number))
 
         monkeypatch.setattr(loop.Learner, "step", step)
@@ -141,28 +141,33 @@ PHASES = {"steps": 400, "eval_every": 10, "checkpoint_every": 7, "stop_when_solv
 
 
 def phases(step: int) -> float:
-    """Learns until 30, stumbles when it is rounded, and makes a mistake in the first examination."""
-    return {10: 0.1, 20: 0.5, 30: 0.95, 40: 0.3}.get(step, 0.999 if step == 95 else 1.0)
+    """Learns until 30, stumbles over rounding at 50, and makes a mistake in the first examination."""
+    return {10: 0.1, 20: 0.5, 50: 0.3}.get(step, 0.999 if step == 255 else 1.0)
 
 
 def test_the_phases_of_a_run(monkeypatch, tmp_path):
-    """Noise alone; then rounding; once that is answered three times in a row, rate and noise fall; and because that
-    ends in a mistake, from there once more."""
+    """Noise alone; then rounding that grows with every evaluation; once all is one-hot and answered three times in a
+    row, rate and noise fall; and because that ends in a mistake, from there once more."""
     stage = Stage(monkeypatch, tmp_path, exact=phases, **PHASES)
     reason, progress = stage.train()
-    assert (reason, progress.rounded_at, progress.solved_at, progress.step) == ("solved", 30, 120, 145)
-    assert [p.rounding for p in stage.paces] == [0.0] * 30 + [0.01] * 40 + [0.5] * 25 + [0.01] * 25 + [0.5] * 25
+    assert (reason, progress.solved_at, progress.step) == ("solved", 280, 305)
+    assert {p.rounding for p in stage.paces[:30]} == {None}
+    smallest, largest = zip(*(p.rounding for p in stage.paces[30:]), strict=True)
+    grown = [0.01, 0.013, *(min(0.01 * 1.3**k, 0.5) for k in range(17)), *[0.5] * 10]  # from step 31, 41, ..
+    assert largest[::10] == pytest.approx(grown[: len(largest[::10])])
+    last = [k for k, tau in enumerate(smallest, 31) if tau == 0.5]
+    assert last == [*range(231, 256), *range(281, 306)] and set(smallest) == {0.01, 0.5}
     falls = [0.5 * k / 25 for k in range(25, 0, -1)]
     rates = [p.lr / stage.config.lr for p in stage.paces]
-    assert rates == pytest.approx([1.0] * 30 + [0.5] * 40 + falls + [0.5] * 25 + falls)
-    assert [p.noise for p in stage.paces] == pytest.approx([0.5] * 70 + falls + [0.5] * 25 + falls)
-    assert [a["step"] for a in stage.asked if a["purpose"] == EXAMINE] == [95, 145]
-    for asked in stage.asked:
-        assert asked["thresholds"] == ((0.5, 0.1) if asked["step"] > 30 else (0, 0)), "as it is trained by then"
+    assert rates == pytest.approx([1.0] * 30 + [0.5] * 200 + falls + [0.5] * 25 + falls)
+    assert [p.noise for p in stage.paces] == pytest.approx([0.5] * 230 + falls + [0.5] * 25 + falls)
+    assert [a["step"] for a in stage.asked if a["purpose"] == EXAMINE] == [255, 305]
+    judged = {a["step"]: a["thresholds"] for a in stage.asked}
+    assert judged[30] == (0, 0) and judged[40] == (0.01, 0.01) and judged[230] == judged[255] == (0.5, 0.1)
     assert [row["certain"] for row in rows_of(stage.run) if "certain" in row] == [False, True]
 
 
-@pytest.mark.parametrize("cut", (5, 30, 31, 45, 70, 71, 90, 95, 96, 119, 120, 130))
+@pytest.mark.parametrize("cut", (5, 30, 31, 45, 52, 201, 230, 231, 250, 255, 256, 290))
 @pytest.mark.parametrize("way", ("stopped", "killed"))
 def test_cut_in_every_phase_and_resumed(monkeypatch, tmp_path, cut, way):
     whole = Stage(monkeypatch, tmp_path, exact=phases, **PHASES)
@@ -311,7 +316,8 @@ def test_nothing_longer_than_in_training_is_drawn_before_the_final_evaluation(na
     monkeypatch.setattr(session, "evaluate", final)
     monkeypatch.setattr(Bounded, "allowed", 6)
     monkeypatch.setattr(loop, "SOLVED", (0.0, 1))  # learnt at every look, however it answers
-    monkeypatch.setattr(loop, "ROUNDED_FROM", 0.0)
+    monkeypatch.setattr("pntm_np.training.rounding.ANSWERS", 0.0)
+    monkeypatch.setattr("pntm_np.training.rounding.GROWTH", 100.0)
     sizes = {"width": 8, "heads": 2, "cell": 4} if name == "pntm" else {}
     given = {"max_length": 6, "steps": 40, "cool_down": 5, "eval_every": 2, "sizes": sizes, "batch_size": 2}
     config = Config.of(task, "recipe", model=name, **given)
@@ -354,7 +360,7 @@ config = Config.of(TASKS["parity-check"], "paper", batch_size=64)
 start = Progress.start(config, generator(PARAMETERS, 0))
 with Workers(int(sys.argv[1])) as workers:
     learner = Learner(config, start.params, start.moments, workers)
-    like = Pace(5e-4, 1.0, 96, 0.01)
+    like = Pace(5e-4, 1.0, 96, (0.01, 0.5))
     learner.step(batch(TASKS["parity-check"], np.random.default_rng(0), 30, 64), 1, like)
 print(hashlib.sha256(learner.flat.tobytes()).hexdigest())
 """

@@ -398,7 +398,7 @@ def test_a_hostile_state_that_is_well_sealed(change, tmp_path):
         def as_json(self):
             return config.as_json() | change
 
-    counters = {name: 0 for name in COUNTERS}
+    counters = {name: 0 for name in COUNTERS} | {"rounding": 0.0}
     arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
     run.path("state.safetensors").write_bytes(pack(arrays, "state-2", {"config": Hostile().as_json(), **counters}))
     args = [sys.executable, "-m", "cli", "train", "--resume", "--out", str(run.directory)]
