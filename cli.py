@@ -252,12 +252,12 @@ def main() -> None:
 @click.option(
     "--noise",
     type=Number(),
-    help="Deviation of the noise on the logits of shifts and gates. [paper: 0]",
+    help="Deviation of the noise on shifts and gates, before they are normalised, in half of every batch. [paper: 0]",
 )
 @click.option(
     "--rounding/--no-rounding",
     default=None,
-    help="Round shifts and gates in half of every batch, once nearly all is learnt. [paper: no]",
+    help="Round shifts and gates in the other half, once nearly all is learnt. [paper: no]",
 )
 @click.option("--max-length", type=MANY, help="Longest input in training. [default: 40]")
 @click.option(

@@ -245,8 +245,12 @@ def _budget(runs: list[Trained]) -> str:
         begins = f", which begin {learnt}" if c.stop_when_solved else ""
         text += f", the last {c.cool_down:,} with a falling learning rate{begins}" if c.cool_down else ""
         text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
-        text += f", noise of deviation {c.noise:g} on the logits of shifts and gates" if c.noise else ""
-        text += ", shifts and gates rounded in half of every batch once learnt and ever after" if c.rounding else ""
+        text += (
+            f", noise of deviation {c.noise:g} on the logits of shifts and gates in half of every batch"
+            if c.noise
+            else ""
+        )
+        text += ", shifts and gates rounded in the other half once learnt and ever after" if c.rounding else ""
         text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != paper.CELLS else ""
         text += f", of {_cells(c.learnt_memory_size)} once learnt" if c.learnt_memory_size else ""
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" and not c.rounding else ""

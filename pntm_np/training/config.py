@@ -30,8 +30,8 @@ class Config:
     lr: float = 5e-4
     cool_down: int = 0  # the last steps, over which learning rate and noise fall to 0; they begin when it is solved
     clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
-    noise: float = 0.0  # deviation of the noise on the logits of shifts and gates
-    rounding: bool = False  # of shifts and gates, in half of every batch once most inputs are answered
+    noise: float = 0.0  # deviation of the noise on the logits of shifts and gates in half of every batch
+    rounding: bool = False  # of shifts and gates in the other half, once most inputs are answered
     max_length: int = 40
     memory_size: Cells = 96
     learnt_memory_size: Cells | None = None  # once the training lengths are learnt; as before if None
