@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections
 import io
+import itertools
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -375,3 +377,39 @@ def test_bits_depend_neither_on_our_threads_nor_on_those_of_the_blas():
         assert done.returncode == 0, done.stderr
         found.add(done.stdout)
     assert len(found) == 1
+
+
+RECIPE = {"max_length": 2, "sizes": {"width": 16, "heads": 2, "cell": 8}, "batch_size": 16, "lr": 0.01, "eval_every": 5,
+          "checkpoint_every": 7, "cool_down": 20, "lengths": (1, 4), "samples": 4, "steps": 2000, "memory_size": (8, 12),
+          "form": "chunked"}  # fmt: skip
+
+
+def conducted(place: Path, kill_after: int | None = None) -> list[bytes]:
+    """A run by our recipe, killed after so many looks at whether it is to stop, and gone on with."""
+    run, config = Run(place), Config.of(TASK, "recipe", **RECIPE)
+    for limit in (kill_after, None):
+        looks = itertools.count()
+
+        def stop(limit=limit, looks=looks) -> bool:
+            if next(looks) == limit:
+                raise Killed
+            return False
+
+        try:
+            assert session.conduct(run, config, TASK, True, 1, Silent(), stop)
+            break
+        except Killed:
+            assert not run.complete
+    return [
+        run.path(n).read_bytes() for n in ("state.safetensors", "model.safetensors", "metrics.jsonl", "result.json")
+    ]
+
+
+def test_a_real_run_killed_in_each_phase_ends_in_the_same_bytes(tmp_path):
+    whole = conducted(tmp_path / "whole")
+    rows = rows_of(Run(tmp_path / "whole"))
+    judged = [row for row in rows if "rounding" in row]
+    assert judged[0]["rounding"] == 0 and judged[-1]["rounding"] == 0.5 and judged[-1]["certain"], "all phases were met"
+    looks = rows[-1]["step"]  # at least one at every step
+    for k, kill_after in enumerate((3, looks // 3, 2 * looks // 3, looks - 10, looks + 5, looks + 40)):
+        assert conducted(tmp_path / f"run-{k}", kill_after) == whole
