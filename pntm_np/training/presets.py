@@ -19,7 +19,6 @@ RECIPES: dict[str, dict[str, Any]] = {
     "pntm": {
         "steps": 20_000,
         "batch_size": 64,
-        "lr": 1e-3,
         "clip": 0.1,
         "cool_down": 1_500,
         "noise": 1.0,

@@ -156,16 +156,15 @@ def test_the_rate_is_adams():
 
 def test_rounding_follows_the_machine():
     """It begins where the paper's threshold is, grows while nine tenths are answered, yields below half of that, and
-    ends where a shift is one-hot; over the last steps all is rounded that far. From its beginning the rate is halved.
-    """
+    ends where a shift is one-hot; over the last steps all is rounded that far."""
     assert next_threshold(0.0, 0.89) == next_threshold(0.0, 0.1) == 0 and next_threshold(0.0, 0.9) == 0.01
     assert next_threshold(0.1, 0.9) == pytest.approx(0.13) and next_threshold(0.1, 0.5) == 0.1
     assert next_threshold(0.13, 0.44) == pytest.approx(0.1) and next_threshold(0.01, 0.1) == 0.01
     assert next_threshold(0.4, 1.0) == next_threshold(0.5, 1.0) == 0.5
     cfg = config(cool_down=4)
     assert pace(cfg, 1, stands()) == at(cfg)
-    assert pace(cfg, 1, stands(rounding=0.05)) == at(cfg, lr=cfg.lr / 2, rounding=(0.01, 0.05))
-    assert pace(cfg, 9, stands(rounding=0.5, end=9)) == at(cfg, lr=cfg.lr / 8, rounding=(0.5, 0.5))
+    assert pace(cfg, 1, stands(rounding=0.05)) == at(cfg, rounding=(0.01, 0.05))
+    assert pace(cfg, 9, stands(rounding=0.5, end=9)) == at(cfg, lr=cfg.lr / 4, rounding=(0.5, 0.5))
 
 
 def test_every_rounded_row_has_a_threshold_of_its_own():

@@ -159,10 +159,9 @@ def test_the_phases_of_a_run(monkeypatch, tmp_path):
     assert largest[::10] == pytest.approx(grown[: len(largest[::10])])
     last = [k for k, tau in enumerate(smallest, 31) if tau == 0.5]
     assert last == [*range(231, 256), *range(281, 306)] and set(smallest) == {0.01, 0.5}
-    falls = [0.5 * k / 25 for k in range(25, 0, -1)]
-    rates = [p.lr / stage.config.lr for p in stage.paces]
-    assert rates == pytest.approx([1.0] * 30 + [0.5] * 200 + falls + [0.5] * 25 + falls)
-    assert [p.noise for p in stage.paces] == pytest.approx([0.5] * 230 + falls + [0.5] * 25 + falls)
+    falls = [k / 25 for k in range(25, 0, -1)]
+    assert [p.lr / stage.config.lr for p in stage.paces] == pytest.approx([1.0] * 230 + falls + [1.0] * 25 + falls)
+    assert [p.noise / 0.5 for p in stage.paces] == pytest.approx([1.0] * 230 + falls + [1.0] * 25 + falls)
     assert [a["step"] for a in stage.asked if a["purpose"] == EXAMINE] == [255, 305]
     judged = {a["step"]: a["thresholds"] for a in stage.asked}
     assert judged[30] == (0, 0) and judged[40] == (0.01, 0.01) and judged[230] == judged[255] == (0.5, 0.1)
