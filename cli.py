@@ -243,6 +243,9 @@ def main() -> None:
 @click.option("--batch-size", type=MANY, help="Samples of a step. [paper: 128]")
 @click.option("--lr", type=Number(), help="Adam's learning rate. [paper: 0.0005]")
 @click.option(
+    "--warm-up", type=Count(0, 10**9), help="Let the learning rate rise from 0 over the first N steps. [paper: 0]"
+)
+@click.option(
     "--cool-down",
     type=Count(0, 10**9),
     help="Let learning rate and noise fall to 0 over the last N steps, once the training lengths are learnt. "

@@ -240,6 +240,7 @@ def _budget(runs: list[Trained]) -> str:
         c = run.config
         text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
         text += f" with a learning rate of {c.lr:g}" if c.lr != paper.LEARNING_RATE else ""
+        text += f", which it reaches after {c.warm_up:,}" if c.warm_up else ""
         share, times = SOLVED
         learnt = f"once {share:.0%} of inputs of lengths up to {c.max_length} were answered {times} times in a row"
         begins = f", which begin {learnt}" if c.stop_when_solved else ""

@@ -19,6 +19,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "pntm": {
         "steps": 20_000,
         "batch_size": 64,
+        "lr": 1e-3,
+        "warm_up": 500,
         "clip": 0.1,
         "cool_down": 1_500,
         "noise": 1.0,

@@ -112,5 +112,5 @@ def test_a_run_that_was_made_by_hand_is_taken_over_or_refused(tmp_path):
     run.directory.mkdir()
     run.write_config(planned.config)
     assert extend_plan(tmp_path, [planned]) == [planned]
-    with pytest.raises(GridError, match=r"its lr is 0\.0005, not 0\.1"):
+    with pytest.raises(GridError, match=r"its lr is 0\.001, not 0\.1"):
         extend_plan(tmp_path, grid([TASKS["parity-check"]], {"a": TINY}, (1,), {"lr": 0.1}))

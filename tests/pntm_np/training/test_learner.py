@@ -130,7 +130,7 @@ def stands(**given) -> Progress:
     return Progress(nothing, Moments(nothing, nothing), **given)
 
 
-def test_rate_and_noise_fall_at_the_end():
+def test_the_rate_rises_at_the_beginning_and_falls_with_the_noise_at_the_end():
     """Over the last four steps, to a quarter at the very last, whether it was configured or came of being solved."""
     cfg = config(steps=9, cool_down=4, noise=0.8)
     shares = [1, 1, 1, 0.75, 0.5, 0.25]
@@ -139,6 +139,8 @@ def test_rate_and_noise_fall_at_the_end():
         assert [p.lr / c.lr for p in found] == shares
         assert [p.noise for p in found] == pytest.approx([0.8 * s for s in shares])
     assert pace(config(steps=9), 9, stands()).lr == cfg.lr
+    warm = config(steps=9, warm_up=4)
+    assert [pace(warm, n, stands()).lr / warm.lr for n in (1, 2, 3, 4, 5, 9)] == [0.25, 0.5, 0.75, 1, 1, 1]
 
 
 def test_the_rate_is_adams():
@@ -156,15 +158,16 @@ def test_the_rate_is_adams():
 
 def test_rounding_follows_the_machine():
     """It begins where the paper's threshold is, grows while nine tenths are answered, yields below half of that, and
-    ends where a shift is one-hot; over the last steps all is rounded that far."""
+    ends where a shift is one-hot; over the last steps all is rounded that far. From its beginning the rate is halved.
+    """
     assert next_threshold(0.0, 0.89) == next_threshold(0.0, 0.1) == 0 and next_threshold(0.0, 0.9) == 0.01
     assert next_threshold(0.1, 0.9) == pytest.approx(0.13) and next_threshold(0.1, 0.5) == 0.1
     assert next_threshold(0.13, 0.44) == pytest.approx(0.1) and next_threshold(0.01, 0.1) == 0.01
     assert next_threshold(0.4, 1.0) == next_threshold(0.5, 1.0) == 0.5
     cfg = config(cool_down=4)
     assert pace(cfg, 1, stands()) == at(cfg)
-    assert pace(cfg, 1, stands(rounding=0.05)) == at(cfg, rounding=(0.01, 0.05))
-    assert pace(cfg, 9, stands(rounding=0.5, end=9)) == at(cfg, lr=cfg.lr / 4, rounding=(0.5, 0.5))
+    assert pace(cfg, 1, stands(rounding=0.05)) == at(cfg, lr=cfg.lr / 2, rounding=(0.01, 0.05))
+    assert pace(cfg, 9, stands(rounding=0.5, end=9)) == at(cfg, lr=cfg.lr / 8, rounding=(0.5, 0.5))
 
 
 def test_every_rounded_row_has_a_threshold_of_its_own():

@@ -160,7 +160,8 @@ def test_the_phases_of_a_run(monkeypatch, tmp_path):
     last = [k for k, tau in enumerate(smallest, 31) if tau == 0.5]
     assert last == [*range(231, 256), *range(281, 306)] and set(smallest) == {0.01, 0.5}
     falls = [k / 25 for k in range(25, 0, -1)]
-    assert [p.lr / stage.config.lr for p in stage.paces] == pytest.approx([1.0] * 230 + falls + [1.0] * 25 + falls)
+    halved = np.concatenate([[1.0] * 200, falls, [1.0] * 25, falls]) / 2
+    assert [p.lr / stage.config.lr for p in stage.paces] == pytest.approx([1.0] * 30 + halved.tolist())
     assert [p.noise / 0.5 for p in stage.paces] == pytest.approx([1.0] * 230 + falls + [1.0] * 25 + falls)
     assert [a["step"] for a in stage.asked if a["purpose"] == EXAMINE] == [255, 305]
     judged = {a["step"]: a["thresholds"] for a in stage.asked}
@@ -332,7 +333,15 @@ def test_the_papers_settings():
     config = Config.of(TASK, "paper")
     shown = (config.steps, config.batch_size, config.lr, config.max_length, config.memory_size)
     assert shown == (500_000, 128, 5e-4, 40, 96)
-    ours = (config.noise, config.rounding, config.clip, config.cool_down, config.stop_when_solved, config.end_token)
+    ours = (
+        config.noise,
+        config.rounding,
+        config.clip,
+        config.warm_up,
+        config.cool_down,
+        config.stop_when_solved,
+        config.end_token,
+    )
     assert not any(ours) and config.learnt_memory_size is None and config.tau == 0.01
     assert config.model == "pntm" and config.sizes == {} and (config.lengths, config.samples) == ((1, 120), 128)
 
