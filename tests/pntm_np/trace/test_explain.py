@@ -153,14 +153,14 @@ def test_a_machine_without_its_task_is_explained():
 def test_the_example_in_the_docs_by_the_definition():
     """The step and the head that the page names, from paths that are computed in float64 with the sequential form."""
     text = (Path(__file__).resolve().parents[3] / "docs" / "trace.md").read_text()
-    machine = next(path for path in SHIPPED if path.stem == "duplicate-string-pntm")
+    machine = next(path for path in SHIPPED if path.stem == "reverse-string-pntm")
     trained = load_trained(machine)
-    asked = samples(TASKS["duplicate-string"], 100, 1, 1)[0][0]
-    trace = record(trained.model, TASKS["duplicate-string"], asked, 256, Options(default_form("cpu"), 0.0))
+    asked = samples(TASKS["reverse-string"], 200, 1, 1)[0][0]
+    trace = record(trained.model, TASKS["reverse-string"], asked, 416, Options(default_form("cpu"), 0.0))
     params = {k: w.astype(np.float64) for k, w in trained.model.params.items()}
     paths = []
     for tau in (0.0, 1.0):
-        state, found = trained.model.architecture.initial_state(1, 256, dtype=np.float64), []
+        state, found = trained.model.architecture.initial_state(1, 416, dtype=np.float64), []
         for token in trace.tokens:
             found.append(np.concatenate([state[1].write_address[0], state[1].read_address[0]]).argmax(axis=1))
             options = Options("sequential", tau)
