@@ -56,9 +56,8 @@ class Config:
         _require(isinstance(model, str) and model in MODELS, "model", model, f"one of {', '.join(MODELS)}")
         form = {"form": default_form(given.get("backend", "cpu"))}
         options = form | preset_options(preset, model, longest) | given
-        for name in ("warm_up", "cool_down"):
-            if name not in given and type(options["steps"]) is int:
-                options[name] = min(options.get(name, 0), options["steps"])
+        if "cool_down" not in given and type(options["steps"]) is int:
+            options["cool_down"] = min(options.get("cool_down", 0), options["steps"])
         return cls(task.name, task.symbols, preset=preset, **options)
 
     def __post_init__(self) -> None:
@@ -67,9 +66,9 @@ class Config:
             _require(type(value) is int and 1 <= value <= largest, name, value, f"an integer from 1 to {largest:,}")
         _require(type(self.seed) is int and 0 <= self.seed < 2**63, "seed", self.seed, "an integer from 0 to 2^63 - 1")
         _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
-        for name in ("warm_up", "cool_down"):
-            value = getattr(self, name)
-            _require(type(value) is int and 0 <= value <= self.steps, name, value, "an integer from 0 to the steps")
+        warm, cool = self.warm_up, self.cool_down
+        _require(type(warm) is int and 0 <= warm <= 10**9, "warm_up", warm, "an integer from 0 to 1,000,000,000")
+        _require(type(cool) is int and 0 <= cool <= self.steps, "cool_down", cool, "an integer from 0 to the steps")
         for name, most in (("clip", 1000), ("noise", 100)):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= most, name, value, f"a number from 0 to {most}")
