@@ -23,8 +23,12 @@ PARITY = TASKS["parity-check"].with_end_token()
 
 
 def small(name: str, seed: int = 0, loud: float = 3.0) -> pn.Model:
+    return untrained(name, seed, loud, **SIZES[name])
+
+
+def untrained(name: str, seed: int = 0, loud: float = 3.0, **sizes: int) -> pn.Model:
     """Weights that are ``loud`` times those of a beginner: its heads have somewhere to go."""
-    model = pn.Model.new(name, PARITY.vocabulary, np.random.default_rng(seed), **SIZES[name])
+    model = pn.Model.new(name, PARITY.vocabulary, np.random.default_rng(seed), **sizes)
     model.params = {k: w * np.float32(loud) if "norm" not in k else w for k, w in model.params.items()}
     model.training = {"task": "parity-check", "symbols": "ab01", "max_length": 8, "end_token": True}
     model.training |= {"lengths": [1, 24], "samples": 128}
