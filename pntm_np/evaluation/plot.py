@@ -13,7 +13,7 @@ def plot_evaluation(found: Evaluation, path: Path, title: str, max_length: int) 
     mark = {"marker": "o" if len(lengths) < 30 else "", "ms": 3}
     figure, axes = pyplot().subplots(figsize=(7, 3.5), layout="constrained")
     if min(lengths) <= max_length:
-        axes.axvspan(min(lengths) - 0.5, max_length + 0.5, color="0.92", label="lengths of training")
+        axes.axvspan(min(lengths) - 0.5, max_length + 0.5, color="0.92", label="training lengths")
     axes.plot(lengths, [s.token_accuracy for s in found.by_length], **mark, color="C1", label="tokens right")
     axes.plot(lengths, [s.exact_match for s in found.by_length], **mark, color="C0", label="exact match")
     axes.set(xlabel="length of the input", ylabel="share", ylim=(-0.03, 1.03))
