@@ -1,0 +1,34 @@
+"""What a run is made with if nothing else is said."""
+
+from __future__ import annotations
+
+from pntm_np.models import MODELS
+from pntm_np.training import Config
+from tasks import TASKS
+from tests.pntm_np.training.stage import TASK
+
+
+def test_the_papers_settings():
+    config = Config.of(TASK, "paper")
+    shown = (config.steps, config.batch_size, config.lr, config.max_length, config.memory_size)
+    assert shown == (500_000, 128, 5e-4, 40, 96)
+    ours = (
+        config.noise,
+        config.rounding,
+        config.clip,
+        config.warm_up,
+        config.cool_down,
+        config.stop_when_solved,
+        config.end_token,
+    )
+    assert not any(ours) and config.learnt_memory_size is None and config.tau == 0.01
+    assert config.model == "pntm" and config.sizes == {} and (config.lengths, config.samples) == ((1, 120), 128)
+
+
+def test_our_recipe_is_the_same_for_all_tasks():
+    for model in MODELS:
+        found = [vars(Config.of(task, "recipe", model=model)) for task in TASKS.values()]
+        for each in found:
+            assert {**each, "task": "", "symbols": ""} == {**found[0], "task": "", "symbols": ""}
+            assert not each["end_token"]
+    assert Config.of(TASK, "recipe").rounding and not Config.of(TASK, "recipe", model="ntm").rounding
