@@ -41,6 +41,7 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/models/ntm_fused.py",
     "pntm_np/models/ntm_kernels.py",
     "pntm_np/models/summary.py",
+    "pntm_np/origin.py",
     "pntm_np/scans/conv_shift/fused.py",
     "pntm_np/scans/gated/fused.py",
     "pntm_np/scans/heads_fused.py",
@@ -55,6 +56,8 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/trace/session.py",
     "pntm_np/trace/variants.py",
     "pntm_np/training/learner.py",  # batches and masks, before they are moved
+    "pntm_np/training/noise.py",  # drawn on the host, then moved
+    "pntm_np/training/rounding.py",  # the same
     "pntm_np/training/run.py",
     "pntm_np/training/session.py",
     "pntm_np/sweep/forecast.py",
