@@ -243,6 +243,17 @@ def main() -> None:
 @click.option("--batch-size", type=MANY, help="Samples of a step. [paper: 128]")
 @click.option("--lr", type=Number(), help="Adam's learning rate. [paper: 0.0005]")
 @click.option(
+    "--head-gain",
+    type=Number(),
+    help="Multiply the initial shift weights of half of P-NTM's heads, which then begin decided. [paper: 1]",
+)
+@click.option(
+    "--restart-after",
+    type=Count(0, 10**9),
+    help="Begin again with other parameters if after N steps fewer than half of the training inputs are answered. "
+    "[paper: 0, never]",
+)
+@click.option(
     "--warm-up", type=Count(0, 10**9), help="Let the learning rate rise from 0 over the first N steps. [paper: 0]"
 )
 @click.option(

@@ -6,16 +6,39 @@ import math
 
 import numpy as np
 
+from pntm_np.layers import Weights
+
+TRUNCATED = 0.87962566103423978  # deviation of a standard normal number that is drawn again while it is beyond +-2
+
 
 def initial_weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Linear weights uniform in +-1/sqrt(fan_in), embedding N(0, 1), norms 1 and 0, biases 0, FIRE's c and L."""
+    """As Flax does by default: linear weights truncated normal with variance 1 / fan_in, the embedding normal with
+    variance 1 / width, norms 1 and 0, biases 0; FIRE's c and L as in the paper."""
     last = name.rsplit(".", 1)[-1]
     if name == "embed.weight":
-        return rng.standard_normal(shape)
+        return rng.standard_normal(shape) / math.sqrt(shape[-1])
     if last == "scale" or last == "L":
         return np.ones(shape)
     if last == "c":
         return np.full(shape, 0.1)
     if last == "bias" or last == "b" or last.startswith("b_"):
         return np.zeros(shape)
-    return rng.uniform(-1, 1, shape) / math.sqrt(shape[-1])
+    drawn = rng.standard_normal(shape)
+    while (beyond := np.abs(drawn) > 2).any():
+        drawn[beyond] = rng.standard_normal(int(beyond.sum()))
+    return drawn / (TRUNCATED * math.sqrt(shape[-1]))
+
+
+def decide_heads(weights: Weights, gain: float) -> Weights:
+    """The second half of every P-NTM layer's heads with shift weights multiplied by ``gain``.
+
+    Heads whose shifts are all alike blur over the whole memory within a few steps and then have little to learn from;
+    heads that begin nearly one-hot stay sharp, but are slow to change their minds. So there are some of each.
+    """
+    return {name: _decided(w, gain) if name.endswith((".W_r", ".W_w")) else w for name, w in weights.items()}
+
+
+def _decided(w: np.ndarray, gain: float) -> np.ndarray:
+    heads = len(w)
+    factors = np.where(np.arange(heads) < (heads + 1) // 2, 1, gain).astype(w.dtype)
+    return w * factors[:, None, None]

@@ -14,6 +14,7 @@ from tasks import Task, TaskError, check_name, check_symbols
 LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "samples": 10**7}
 MOST_CELLS = 10**7
 SOLVED = 0.99, 3  # of the training lengths are answered, at so many evaluations in a row: the last steps may begin
+STUCK = 0.5  # a machine that answers a smaller share may be restarted
 QUIET, PATIENCE = 1e-8, 500  # the paper's early stop: the gradient's infinity norm stays below for so many steps
 Cells = int | tuple[int, int]  # of the memory: so many, or a number that is drawn between two for every step
 
@@ -28,6 +29,8 @@ class Config:
     steps: int = 500_000
     batch_size: int = 128
     lr: float = 5e-4
+    head_gain: float = 1.0  # by which the initial shift weights of half of the heads are multiplied
+    restart_after: int = 0  # steps, if fewer than half of the inputs are answered by then; 0: never
     warm_up: int = 0  # the first steps, over which the learning rate rises from 0
     cool_down: int = 0  # the last steps, over which learning rate and noise fall to 0; they begin when it is solved
     clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
@@ -66,7 +69,13 @@ class Config:
             _require(type(value) is int and 1 <= value <= largest, name, value, f"an integer from 1 to {largest:,}")
         _require(type(self.seed) is int and 0 <= self.seed < 2**63, "seed", self.seed, "an integer from 0 to 2^63 - 1")
         _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
+        gain = self.head_gain
+        _require(_is_number(gain) and 0 < gain <= 100, "head_gain", gain, "a number above 0, at most 100")
         warm, cool = self.warm_up, self.cool_down
+        again = self.restart_after
+        _require(
+            type(again) is int and 0 <= again <= 10**9, "restart_after", again, "an integer from 0 to 1,000,000,000"
+        )
         _require(type(warm) is int and 0 <= warm <= 10**9, "warm_up", warm, "an integer from 0 to 1,000,000,000")
         _require(type(cool) is int and 0 <= cool <= self.steps, "cool_down", cool, "an integer from 0 to the steps")
         for name, most in (("clip", 1000), ("noise", 100)):
@@ -98,6 +107,8 @@ class Config:
         self._check_memory(architecture)
         thresholds = architecture.thresholds
         nothing = f"{self.model} has no shifts and no gates"
+        heads = self.head_gain == 1 or "tau" in thresholds
+        _require(heads, "head_gain", self.head_gain, f"1: {self.model} has no heads that are moved by shifts alone")
         _require(not self.noise or bool(thresholds), "noise", self.noise, f"0: {nothing}")
         _require(not self.rounding or bool(thresholds), "rounding", self.rounding, f"false: {nothing}")
         cuts = self.tau == PAPER.tau or "tau" in thresholds or (self.tau == "auto" and thresholds)

@@ -83,6 +83,9 @@ class PlainDisplay:
         if step > self.meter.step:
             self._say(f"the training lengths are learnt; the learning rate falls until step {step:,}")
 
+    def restarted(self, step: int) -> None:
+        self._say(f"step {step:,}  it learns nothing; training begins again with other parameters")
+
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
         now = time.perf_counter()
@@ -155,6 +158,9 @@ class LiveDisplay:
         self.progress.update(self.bar, total=step)
         if step > self.meter.step:
             self.note = "\nthe training lengths are learnt; the learning rate falls over the last steps"
+
+    def restarted(self, step: int) -> None:
+        self.note = f"\nit learnt nothing; begun again with other parameters at step {step:,}"
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)

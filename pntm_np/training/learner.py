@@ -63,8 +63,11 @@ class Learner:
         self.params = views(self.flat, self.shapes)
         self.gradient: Array | None = None
 
-    def step(self, batch: Batch, number: int, pace: Pace) -> Report:
-        """Update number ``number``, counted from 1; none if loss or gradient is not finite."""
+    def step(self, batch: Batch, number: int, pace: Pace, began: int = 0) -> Report:
+        """Update number ``number``, counted from 1; none if loss or gradient is not finite.
+
+        ``began`` is the number of the last step before the parameters were drawn.
+        """
         config, xp, total = self.config, self.xp, int(np.sum(batch.mask))
 
         def one(numbered: tuple[int, Batch]) -> tuple[Any, Any]:
@@ -91,9 +94,15 @@ class Learner:
         norm = xp.where(finite, xp.max(xp.absolute(gradient)), xp.nan)
         with np.errstate(all="ignore"):  # what is not finite is not applied
             clipped = gradient * xp.minimum(config.clip / norm, 1) if config.clip else gradient
-            adam(self.flat, clipped, self.moments, number, pace.lr, finite.astype(self.flat.dtype))
+            adam(self.flat, clipped, self.moments, number - began, pace.lr, finite.astype(self.flat.dtype))
         self.gradient = gradient
         return Report(*(float(x) for x in ad.to_host(xp.stack([value, norm.astype(value.dtype)]))))
+
+    def restart(self, params: np.ndarray) -> None:
+        """From other parameters, as if nothing had been."""
+        self.flat[...] = ad.to_device(params, self.config.backend)
+        for moment in self.moments:
+            moment[...] = 0
 
     def prepare(self) -> None:
         """Whatever a first step needs once: compiled kernels are loaded, or compiled and kept for next time."""

@@ -14,13 +14,13 @@ from pntm_np.checkpoint import Model
 from pntm_np.evaluation.fit import Fit, fit, training_samples
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Options
-from pntm_np.randomness import BATCHES, EXAMINE, JUDGE, generator
+from pntm_np.randomness import BATCHES, EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.signals import Stopped
-from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
+from pntm_np.training.config import PATIENCE, QUIET, SOLVED, STUCK, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
 from pntm_np.training.rounding import LAST, next_threshold, thresholds
-from pntm_np.training.run import Progress, Run
+from pntm_np.training.run import Progress, Run, first_parameters
 from pntm_np.training.schedule import pace
 from pntm_np.workers import Workers
 from tasks import Task, batch
@@ -54,6 +54,7 @@ class Watcher(Protocol):
     def ends(self, step: int) -> None: ...
     def stepped(self, step: int, tokens: int, report: Report) -> None: ...
     def judged(self, step: int, found: Fit) -> None: ...
+    def restarted(self, step: int) -> None: ...
     def evaluated(self, score: LengthScore) -> None: ...
 
 
@@ -108,6 +109,17 @@ def train(
         progress.solved = progress.solved + 1 if answers else 0
         if config.rounding and not progress.end:
             progress.rounding = next_threshold(progress.rounding, found.exact_match)
+        tried, again = progress.step - progress.began, config.restart_after
+        learns = progress.rounding or progress.learnt_at or found.exact_match >= STUCK
+        if again and tried >= again and not learns and progress.step + again <= config.steps:
+            restart()
+
+    def restart() -> None:
+        """It gets nowhere: from other parameters, with what is left of the steps."""
+        progress.began, progress.restarts = progress.step, progress.restarts + 1
+        learner.restart(first_parameters(config, generator(PARAMETERS, config.seed, progress.restarts)))
+        row({"restarts": progress.restarts})
+        watcher.restarted(progress.step)
 
     def examine() -> None:
         """The last steps are over: a machine that is not certain has to go on."""
@@ -153,7 +165,7 @@ def train(
         rng = generator(BATCHES, config.seed, number)
         length = int(rng.integers(1, config.max_length + 1))
         samples = batch(task, rng, length, config.batch_size)
-        report = learner.step(samples, number, pace(config, number, progress))
+        report = learner.step(samples, number, pace(config, number, progress), progress.began)
         if not math.isfinite(report.loss) or not math.isfinite(report.gradient_norm):
             raise Diverged(number, config, length, report, learner.not_finite())
         progress.step = number

@@ -27,13 +27,13 @@ import numpy as np
 from pntm_np.checkpoint import Model, save
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.files import clear_partial, write_all, write_atomically
-from pntm_np.models import Thresholds
+from pntm_np.models import Thresholds, decide_heads
 from pntm_np.sealed import CheckpointError, Shapes, pack, unpack
 from pntm_np.training.config import Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.optimizer import Moments
 
-KIND = "state-2"  # the version of the file
+KIND = "state-3"  # the version of the file
 FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "model.safetensors", "result.json")
 
 
@@ -52,6 +52,8 @@ class Progress:
     params: np.ndarray
     moments: Moments
     step: int = 0
+    began: int = 0  # the step after which the parameters were last drawn
+    restarts: int = 0
     quiet: int = 0  # steps in a row with a gradient below the early stop's bound
     solved: int = 0  # evaluations in a row without a mistake
     evaluated: int = 0  # the step of the last evaluation
@@ -64,14 +66,21 @@ class Progress:
 
     @classmethod
     def start(cls, config: Config, rng: np.random.Generator) -> Progress:
-        architecture = config.architecture()
-        params = join(architecture.init(rng), architecture.shapes())
+        params = first_parameters(config, rng)
         return cls(params, Moments(np.zeros_like(params), np.zeros_like(params)))
+
+
+def first_parameters(config: Config, rng: np.random.Generator) -> np.ndarray:
+    """What training starts from."""
+    architecture = config.architecture()
+    return join(decide_heads(architecture.init(rng), config.head_gain), architecture.shapes())
 
 
 REASONS = ("solved", "quiet", "steps")  # why training ended
 COUNTERS = (
     "step",
+    "began",
+    "restarts",
     "quiet",
     "solved",
     "evaluated",

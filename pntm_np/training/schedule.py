@@ -1,10 +1,11 @@
 """What every step is made with: rate, noise, rounding and memory follow how far the machine has come, not the clock.
 
-1. It learns, half of every batch under noise. At its beginning the rate rises.
+1. It learns, half of every batch under noise. At its beginning the rate rises. A machine that gets nowhere is given
+   other parameters, and begins again.
 2. Once it answers most inputs of the training lengths, shifts and gates are rounded in the other half, ever more as
    long as it goes on answering. The rate is halved.
 3. Once it answers with every shift one-hot, rate and noise fall over the last steps, and what is rounded is rounded
-   that far. A machine that is not certain then goes on from 2.
+   that far. A machine that is not certain then goes on from 2, with a rate that rises as at the beginning.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pntm_np.training.rounding import FIRST, LAST
 from pntm_np.training.run import Progress
 
 ROUNDED_RATE = 0.5  # of the learning rate: rounding changes what a machine does in jumps
+ROUNDED_NOISE = 2.0  # times the noise: what a machine can do under the first, it can learn to do under more
 
 
 class Pace(NamedTuple):
@@ -33,12 +35,14 @@ def pace(config: Config, number: int, progress: Progress) -> Pace:
     """Of step ``number``, counted from 1, for a run that stands where ``progress`` says."""
     left = (progress.end or config.steps) - number + 1
     fall = min(1.0, left / config.cool_down) if config.cool_down else 1.0
-    rate = min(1.0, number / config.warm_up) if config.warm_up else 1.0
+    since = max(progress.began, progress.examined)
+    rate = min(1.0, (number - since) / config.warm_up) if config.warm_up else 1.0
     rate *= ROUNDED_RATE if progress.rounding else 1.0
     cells = memory_size(config, number, bool(progress.learnt_at))
     smallest = LAST if progress.end else FIRST
     rounding = (smallest, progress.rounding) if progress.rounding else None
-    return Pace(config.lr * rate * fall, config.noise * fall, cells, rounding)
+    noise = config.noise * (ROUNDED_NOISE if progress.rounding else 1.0)
+    return Pace(config.lr * rate * fall, noise * fall, cells, rounding)
 
 
 def memory_size(config: Config, number: int, learnt: bool) -> int:

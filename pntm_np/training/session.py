@@ -194,6 +194,7 @@ def final_result(
         "preset": config.preset,
         "step": progress.step,
         "stopped_by": reason,
+        "restarts": progress.restarts,
         "learnt_at": progress.learnt_at or None,
         "solved_at": progress.solved_at or None,
         **found.as_json(config.max_length),

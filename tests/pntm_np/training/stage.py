@@ -36,7 +36,7 @@ class Stage:
         self.run.directory.mkdir()
         self.config = Config.of(TASK, "paper", sizes={"width": 4, "heads": 2, "cell": 2}, **({"max_length": 8} | given))
 
-        def step(learner, batch, number, pace):
+        def step(learner, batch, number, pace, began):
             self.lengths.append(batch.tokens.shape[1] // 2)
             self.paces.append(pace)
             learner.flat += np.float32(pace.lr + pace.noise + sum(pace.rounding or ()))

@@ -143,6 +143,29 @@ def test_the_rate_rises_at_the_beginning_and_falls_with_the_noise_at_the_end():
     assert [pace(warm, n, stands()).lr / warm.lr for n in (1, 2, 3, 4, 5, 9)] == [0.25, 0.5, 0.75, 1, 1, 1]
 
 
+def test_after_a_restart_nothing_is_left_of_what_was_before():
+    """Parameters, moments and the count of Adam's steps are those of a new learner; so is the rising rate."""
+    cfg = config()
+    with Workers(1) as workers:
+        fresh, again = learner(cfg, workers), learner(cfg, workers)
+        start = fresh.flat.copy()
+        for number in (1, 2, 3):
+            again.step(samples(cfg, number), number, at(cfg))
+        assert not np.array_equal(again.flat, start)
+        again.restart(start)
+        for number in (1, 2):
+            reports = (
+                fresh.step(samples(cfg, number), number, at(cfg)),
+                again.step(samples(cfg, number), 3 + number, at(cfg), 3),
+            )
+            assert reports[0] == reports[1]
+    assert np.array_equal(again.flat, fresh.flat) and np.array_equal(again.moments, fresh.moments)
+    warm = config(steps=9, warm_up=4)
+    assert [pace(warm, n, stands(began=3)).lr / warm.lr for n in (4, 5, 8)] == [0.25, 0.5, 1]
+    found = [pace(warm, n, stands(began=1, examined=3)).lr / warm.lr for n in (4, 5, 8)]
+    assert found == [0.25, 0.5, 1], "and after an examination that failed"
+
+
 def test_the_rate_is_adams():
     """Its step is proportional to it."""
     cfg, moves = config(), []

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pntm_np.randomness import EXAMINE, JUDGE
+from pntm_np.randomness import EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.training import Config, Run, session
+from pntm_np.training.run import first_parameters
 from tests.pntm_np.training.stage import TASK, Killed, Silent, Stage, rows_of
 
 
@@ -60,7 +61,8 @@ def test_the_phases_of_a_run(monkeypatch, tmp_path):
     falls = [k / 25 for k in range(25, 0, -1)]
     halved = np.concatenate([[1.0] * 200, falls, [1.0] * 25, falls]) / 2
     assert [p.lr / stage.config.lr for p in stage.paces] == pytest.approx([1.0] * 30 + halved.tolist())
-    assert [p.noise / 0.5 for p in stage.paces] == pytest.approx([1.0] * 230 + falls + [1.0] * 25 + falls)
+    doubled = np.concatenate([[1.0] * 200, falls, [1.0] * 25, falls]) * 2
+    assert [p.noise / 0.5 for p in stage.paces] == pytest.approx([1.0] * 30 + doubled.tolist())
     assert [a["step"] for a in stage.asked if a["purpose"] == EXAMINE] == [255, 305]
     judged = {a["step"]: a["thresholds"] for a in stage.asked}
     assert judged[30] == (0, 0) and judged[40] == (0.01, 0.01) and judged[230] == judged[255] == (0.5, 0.1)
@@ -80,6 +82,42 @@ def test_cut_in_every_phase_and_resumed(monkeypatch, tmp_path, cut, way):
             stage.train(kill_after=cut)
     assert stage.train()[0] == expected
     assert stage.files() == whole.files()
+
+
+STUCK = {"steps": 100, "eval_every": 10, "checkpoint_every": 7, "batch_size": 1, "restart_after": 30, "warm_up": 20,
+         "noise": 0.5, "rounding": True}  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", (None, 29, 30, 31, 45, 60, 61))
+def test_a_machine_that_learns_nothing_begins_again(monkeypatch, tmp_path, cut):
+    """After 30 steps and again after 60, from other parameters each time; one that has learnt is left alone."""
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: {80: 0.95, 20: 0.6}.get(step, 0.49), **STUCK)
+    if cut is not None:
+        assert stage.train(stop_after=cut)[0] == "signal"
+    reason, progress = stage.train()
+    assert (reason, progress.step, progress.began, progress.restarts) == ("steps", 100, 60, 2)
+    assert [row["step"] for row in rows_of(stage.run) if "restarts" in row] == [30, 60]
+    rising = [k / 20 for k in range(1, 21)] + [1.0] * 10
+    rates = rising * 2 + (rising + [1.0] * 10)[:20] + [0.5] * 20
+    assert [p.lr / stage.config.lr for p in stage.paces] == pytest.approx(rates)
+    start = first_parameters(stage.config, generator(PARAMETERS, 0, 2))
+    for pace in stage.paces[60:]:
+        start += np.float32(pace.lr + pace.noise + sum(pace.rounding or ()))
+    assert np.array_equal(progress.params, start)
+    if cut is not None:
+        whole = Stage(monkeypatch, tmp_path, exact=stage.exact, **STUCK)
+        whole.train()
+        assert whole.files() == stage.files()
+
+
+@pytest.mark.parametrize(
+    ("given", "exact"),
+    [({}, 0.5), ({"restart_after": 0}, 0.0), ({"restart_after": 60}, 0.0), ({"restart_after": 101}, 0.0)],
+    ids=("half is answered", "never", "too few steps left", "too few steps at all"),
+)
+def test_no_restart(monkeypatch, tmp_path, given, exact):
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: exact, **STUCK | given)
+    assert stage.train()[1].restarts == 0
 
 
 def test_a_run_that_has_ended_ends_again_without_a_look(monkeypatch, tmp_path):
