@@ -250,8 +250,8 @@ def main() -> None:
 @click.option(
     "--restart-after",
     type=Count(0, 10**9),
-    help="Begin again with other parameters if after N steps fewer than half of the training inputs are answered. "
-    "[paper: 0, never]",
+    help="Begin again with other parameters after N steps without half of the right answers, or after N steps of "
+    "rounding without an end. [paper: 0, never]",
 )
 @click.option(
     "--warm-up", type=Count(0, 10**9), help="Let the learning rate rise from 0 over the first N steps. [paper: 0]"

@@ -242,7 +242,7 @@ def _budget(runs: list[Trained]) -> str:
         text += f" with a learning rate of {c.lr:g}" if c.lr != paper.LEARNING_RATE else ""
         text += f", which it reaches after {c.warm_up:,}" if c.warm_up else ""
         text += f", half of the heads with initial shift weights times {c.head_gain:g}" if c.head_gain != 1 else ""
-        again = f", begun again where after {c.restart_after:,} fewer than half of the inputs were answered"
+        again = f", begun again after {c.restart_after:,} without half of the answers, or of rounding without an end"
         text += again if c.restart_after else ""
         share, times = SOLVED
         learnt = f"once {share:.0%} of inputs of lengths up to {c.max_length} were answered {times} times in a row"

@@ -30,7 +30,7 @@ class Config:
     batch_size: int = 128
     lr: float = 5e-4
     head_gain: float = 1.0  # by which the initial shift weights of half of the heads are multiplied
-    restart_after: int = 0  # steps, if fewer than half of the inputs are answered by then; 0: never
+    restart_after: int = 0  # steps without half of the answers, or as many of rounding without the end; 0: never
     warm_up: int = 0  # the first steps, over which the learning rate rises from 0
     cool_down: int = 0  # the last steps, over which learning rate and noise fall to 0; they begin when it is solved
     clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is

@@ -109,14 +109,16 @@ def train(
         progress.solved = progress.solved + 1 if answers else 0
         if config.rounding and not progress.end:
             progress.rounding = next_threshold(progress.rounding, found.exact_match)
-        tried, again = progress.step - progress.began, config.restart_after
-        learns = progress.rounding or progress.learnt_at or found.exact_match >= STUCK
-        if again and tried >= again and not learns and progress.step + again <= config.steps:
+            progress.rounded_at = progress.rounded_at or (progress.step if progress.rounding else 0)
+        tried, again = progress.step - (progress.rounded_at or progress.began), config.restart_after
+        stuck = not progress.learnt_at and (progress.rounding or found.exact_match < STUCK)
+        if again and tried >= again and stuck and progress.solved < SOLVED[1] and progress.step + again <= config.steps:
             restart()
 
     def restart() -> None:
         """It gets nowhere: from other parameters, with what is left of the steps."""
         progress.began, progress.restarts = progress.step, progress.restarts + 1
+        progress.rounding, progress.rounded_at, progress.solved = 0.0, 0, 0
         learner.restart(first_parameters(config, generator(PARAMETERS, config.seed, progress.restarts)))
         row({"restarts": progress.restarts})
         watcher.restarted(progress.step)

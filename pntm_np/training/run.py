@@ -59,6 +59,7 @@ class Progress:
     evaluated: int = 0  # the step of the last evaluation
     examined: int = 0  # the step of the last examination: may it end?
     rounding: float = 0.0  # the largest threshold by which half of a batch is rounded; 0: none is
+    rounded_at: int = 0  # the step at which rounding began
     learnt_at: int = 0  # the step at which the training lengths were learnt
     solved_at: int = 0  # the step at which the last steps began because it was solved
     end: int = 0  # and the last of them then
@@ -85,6 +86,7 @@ COUNTERS = (
     "solved",
     "evaluated",
     "examined",
+    "rounded_at",
     "learnt_at",
     "solved_at",
     "end",

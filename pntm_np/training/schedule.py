@@ -1,11 +1,12 @@
 """What every step is made with: rate, noise, rounding and memory follow how far the machine has come, not the clock.
 
-1. It learns, half of every batch under noise. At its beginning the rate rises. A machine that gets nowhere is given
-   other parameters, and begins again.
+1. It learns, half of every batch under noise. At its beginning the rate rises.
 2. Once it answers most inputs of the training lengths, shifts and gates are rounded in the other half, ever more as
    long as it goes on answering. The rate is halved.
 3. Once it answers with every shift one-hot, rate and noise fall over the last steps, and what is rounded is rounded
    that far. A machine that is not certain then goes on from 2, with a rate that rises as at the beginning.
+
+A machine that gets nowhere in 1, or nowhere in 2, begins again with other parameters.
 """
 
 from __future__ import annotations

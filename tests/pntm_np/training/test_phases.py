@@ -110,6 +110,19 @@ def test_a_machine_that_learns_nothing_begins_again(monkeypatch, tmp_path, cut):
         assert whole.files() == stage.files()
 
 
+def test_a_machine_that_cannot_be_rounded_begins_again(monkeypatch, tmp_path):
+    """Rounding begins at 10 and gets nowhere until 110; from other parameters it begins at 130, and comes to an end."""
+    exact = {**dict.fromkeys(range(20, 111), 0.6), 120: 0.1}
+    given = STUCK | {"steps": 400, "restart_after": 100, "stop_when_solved": True}
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: exact.get(step, 1.0), **given)
+    reason, progress = stage.train()
+    assert (progress.restarts, progress.began, progress.rounded_at) == (1, 110, 130)
+    rounded = [k for k, pace in enumerate(stage.paces, 1) if pace.rounding]
+    assert rounded == [*range(11, 111), *range(131, 221)], "it begins again without"
+    # 0.01 at 130, .., 0.5 at 190, answered at 200, 210 and 220; there are no last steps
+    assert (reason, progress.learnt_at, progress.step) == ("solved", 220, 220)
+
+
 @pytest.mark.parametrize(
     ("given", "exact"),
     [({}, 0.5), ({"restart_after": 0}, 0.0), ({"restart_after": 60}, 0.0), ({"restart_after": 101}, 0.0)],
