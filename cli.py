@@ -375,7 +375,8 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     why = {"steps": "all steps done", "solved": "learnt", "quiet": "the gradient vanished"}[result["stopped_by"]]
     if result["solved_at"] and result["step"] > result["solved_at"]:
         why = f"learnt at step {result['solved_at']:,}, ended"
-    click.echo(f"{result['task']}: {why} at step {result['step']:,}; evaluated with {cut_off(result)}")
+    again = f" after {result['restarts']} restart{'s' * (result['restarts'] > 1)}" if result["restarts"] else ""
+    click.echo(f"{result['task']}: {why} at step {result['step']:,}{again}; evaluated with {cut_off(result)}")
     click.echo(f"{spent(cost.total(run))}\n")
     bands_table(found, max_length)
     score_line(result)

@@ -52,6 +52,12 @@ class Trained(NamedTuple):
     def perfect(self) -> bool:
         return self.score == 1.0
 
+    @property
+    def core_minutes(self) -> str:
+        """Of the processor, in training and evaluation; empty if it is not known."""
+        spent = [self.cost.get(f"{kind}_cpu_seconds") for kind in ("training", "evaluation")]
+        return "" if None in spent else f"{sum(spent) / 60:.1f}"
+
     def mean(self, first: int, last: int) -> float:
         """Exact match on these lengths."""
         return statistics.fmean(r["exact_match"] for r in self.result["by_length"] if first <= r["length"] <= last)

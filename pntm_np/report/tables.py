@@ -141,16 +141,27 @@ def every_run(material: Material) -> Table:
     for run in material.runs:
         c, r = run.config, run.result
         cuts = [f"{r['tau']:g}" if c.model == "pntm" else "-", f"{r['gate_tau']:g}" if r["gate_tau"] else "-"]
-        what = [NAMES[run.group], c.task, str(c.seed), c.batch_size, f"{c.lr:g}", r["step"], r["stopped_by"], *cuts]
-        rows.append([*what, run.score, run.mean(1, 40), *(run.mean(n, n) for n in (80, 120))])
-    columns = ["architecture", "task", "seed", "batch", "rate", "iterations", "ended by", "tau", "gate tau", "score"]
+        what = [
+            NAMES[run.group],
+            c.task,
+            str(c.seed),
+            c.batch_size,
+            f"{c.lr:g}",
+            r["step"],
+            r["restarts"],
+            r["stopped_by"],
+        ]
+        rows.append([*what, run.core_minutes, *cuts, run.score, run.mean(1, 40), *(run.mean(n, n) for n in (80, 120))])
+    columns = ["architecture", "task", "seed", "batch", "rate", "iterations", "restarts", "ended by"]
+    columns += ["core-minutes", "tau", "gate tau", "score"]
     failed = "".join(f" {run.place.name} failed: {run.cause}." for run in material.failed)
     return Table(
         "runs",
         "Every run",
         [*columns, "on 1 to 40", "at 80", "at 120"],
         rows,
-        f"Score: exact match on lengths 41 to 120; beside it on those of training, and on single lengths.{failed}",
+        f"Score: exact match on lengths 41 to 120; beside it on the training lengths, and on single lengths. "
+        f"Core-minutes are of training and evaluation together.{failed}",
     )
 
 

@@ -246,7 +246,7 @@ def is_result(result: Any) -> bool:
         rows = [LengthScore(**row) for row in result["by_length"]]
         usable = bool(rows) and all(type(row.length) is int for row in rows) and result["stopped_by"] in REASONS
         usable = usable and Config.from_json(result["config"]).task == result["task"]
-        keys = ("step", "solved_at", "tau", "gate_tau", "score", "score_lengths", "exact_match")
+        keys = ("step", "restarts", "solved_at", "tau", "gate_tau", "score", "score_lengths", "exact_match")
         return usable and all(key in result for key in keys)
     except (KeyError, TypeError, ValueError):
         return False

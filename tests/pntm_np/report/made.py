@@ -42,7 +42,7 @@ def write_run(
     spent = {"training_seconds": 60.0, "training_cpu_seconds": 90.0, "threads": 2, "pntm": "0.2.0", "commit": "abc"}
     run.append("timing.jsonl", spent)
     run.write_result(
-        {"task": task, "model": model, "parameters": 1, "seed": seed, "preset": preset, "step": 1000}
+        {"task": task, "model": model, "parameters": 1, "seed": seed, "preset": preset, "step": 1000, "restarts": 0}
         | {"stopped_by": "solved", **Evaluation(rows).as_json(config.max_length), "tau": 0.01, "gate_tau": 0.0}
         | {"memory_size": 256, "evaluation_seed": 0, "learnt_at": 500, "solved_at": 500, "end_token": config.end_token}
         | {"config": config.as_json()}

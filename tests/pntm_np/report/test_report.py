@@ -145,6 +145,21 @@ def test_what_is_not_the_papers_is_left_out_and_said(tmp_path):
     assert found["spread"]["rows"][0][3:5] == [1, 0.5]  # one has failed: half of two are perfect
 
 
+def test_every_run_says_what_it_took(tmp_path):
+    place = write_run(tmp_path, "parity-check", "lstm", 1, fails_after(41))
+    result = json.loads((place / "result.json").read_text())
+    (place / "result.json").write_text(json.dumps(result | {"restarts": 2}))
+
+    def shown() -> dict:
+        table = json.loads(invoke("report", tmp_path, "--json").stdout)["tables"]["runs"]
+        return dict(zip(table["columns"], table["rows"][0], strict=True))
+
+    assert shown()["restarts"] == 2 and shown()["core-minutes"] == "", "its evaluation is not known"
+    with open(place / "timing.jsonl", "a") as timing:
+        timing.write('{"evaluation_cpu_seconds": 30.0}\n')
+    assert shown()["core-minutes"] == "2.0"  # 90 seconds of training
+
+
 def test_fewer_inputs_are_said(tmp_path):
     write_run(tmp_path, "parity-check", "lstm", 1, fails_after(41), samples=32)
     caption = json.loads(invoke("report", tmp_path, "--json").stdout)["tables"]["best"]["caption"]
