@@ -18,6 +18,7 @@ from pntm_np.sweep.supervise import failure
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import total
 from pntm_np.training.run import Run
+from pntm_np.training.schedule import ROUNDED_NOISE
 from tasks import TASKS
 
 OURS = "+"  # of a group: by our recipe, where the paper has one of its own
@@ -260,6 +261,7 @@ def _budget(runs: list[Trained]) -> str:
             if c.noise
             else ""
         )
+        text += f", {ROUNDED_NOISE * c.noise:g} under rounding" if c.noise and c.rounding else ""
         text += ", shifts and gates rounded in the other half once learnt and ever after" if c.rounding else ""
         text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != paper.CELLS else ""
         text += f", of {_cells(c.learnt_memory_size)} once learnt" if c.learnt_memory_size else ""

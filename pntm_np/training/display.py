@@ -84,7 +84,7 @@ class PlainDisplay:
             self._say(f"the training lengths are learnt; the learning rate falls until step {step:,}")
 
     def restarted(self, step: int) -> None:
-        self._say(f"step {step:,}  it learns nothing; training begins again with other parameters")
+        self._say(f"step {step:,}  no progress; training starts over with new parameters")
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
@@ -160,7 +160,7 @@ class LiveDisplay:
             self.note = "\nthe training lengths are learnt; the learning rate falls over the last steps"
 
     def restarted(self, step: int) -> None:
-        self.note = f"\nit learnt nothing; begun again with other parameters at step {step:,}"
+        self.note = f"\nno progress; started over with new parameters at step {step:,}"
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)

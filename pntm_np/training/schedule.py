@@ -20,7 +20,7 @@ from pntm_np.training.rounding import FIRST, LAST
 from pntm_np.training.run import Progress
 
 ROUNDED_RATE = 0.5  # of the learning rate: rounding changes what a machine does in jumps
-ROUNDED_NOISE = 2.0  # times the noise: what a machine can do under the first, it can learn to do under more
+ROUNDED_NOISE = 2.0  # times the noise: what a head leaks at every step averages out under less
 
 
 class Pace(NamedTuple):
