@@ -49,7 +49,7 @@ from pntm_np.bench.record import BenchError
 from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.trained import TaskNeeded
-from pntm_np.models import MODELS
+from pntm_np.models import MODELS, STARTS
 from pntm_np.report.session import ReportError
 from pntm_np.scans import FORMS, FormUnavailable
 from pntm_np.signals import Signals, Stopped
@@ -243,6 +243,11 @@ def main() -> None:
 @click.option("--batch-size", type=MANY, help="Samples of a step. [paper: 128]")
 @click.option("--lr", type=Number(), help="Adam's learning rate. [paper: 0.0005]")
 @click.option(
+    "--start",
+    type=Named("start", list(STARTS)),
+    help="How weights begin: uniform in +-1/sqrt(fan-in), or as Flax draws them. [paper: uniform, for it does not say]",
+)
+@click.option(
     "--head-gain",
     type=Number(),
     help="Multiply the initial shift weights of half of P-NTM's heads, which then begin decided. [paper: 1]",
@@ -250,8 +255,8 @@ def main() -> None:
 @click.option(
     "--restart-after",
     type=Count(0, 10**9),
-    help="Begin again with other parameters after N steps without half of the right answers, or after N steps of "
-    "rounding without an end. [paper: 0, never]",
+    help="Begin again with other parameters after N steps without a fifth of the answers, 3 N without nine tenths, or "
+    "2 N more without having learnt. [paper: 0, never]",
 )
 @click.option(
     "--warm-up", type=Count(0, 10**9), help="Let the learning rate rise from 0 over the first N steps. [paper: 0]"

@@ -38,6 +38,7 @@ CASES: list[tuple[list[str], int, str]] = [
     *train("--restart-after", (*BAD_NUMBERS, "1.5", "1000000001")),
     *train("--cool-down", (*BAD_NUMBERS, "1.5", "20001", "1000000001")),
     *train("--noise", (*BAD_NUMBERS, "101")),
+    *train("--start", ("", "flaxen", "normal")),
     *train("--head-gain", (*BAD_NUMBERS, "0", "101")),
     (["train", "parity", "--model", "ntm", "--head-gain", "4"], 2, "--head-gain 4.0: expected 1: ntm has no heads"),
     *train("--memory-size", ("256:96", "0:5", "5:", ":5", "5:x", "1:2:3", "1:99999999999")),

@@ -3,7 +3,7 @@
 from pntm_np.models.architecture import TRAINING_MEMORY, Architecture, LSTMModel, NTMModel, Stack
 from pntm_np.models.attention import Attention
 from pntm_np.models.bench import BENCH_MODELS, BenchModel
-from pntm_np.models.initial import decide_heads
+from pntm_np.models.initial import STARTS, decide_heads
 from pntm_np.models.mingru import MinGRU
 from pntm_np.models.ntm import NTM
 from pntm_np.models.options import DEFAULT, PAPER, Options, Thresholds

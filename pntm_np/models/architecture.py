@@ -73,9 +73,9 @@ class Architecture:
     def parameter_count(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes().values())
 
-    def init(self, rng: np.random.Generator, dtype: Any = np.float32) -> Weights:
+    def init(self, rng: np.random.Generator, dtype: Any = np.float32, start: str = "uniform") -> Weights:
         """Parameters that training can start from."""
-        return {name: initial_weight(rng, name, shape).astype(dtype) for name, shape in self.shapes().items()}
+        return {name: initial_weight(rng, name, shape, start).astype(dtype) for name, shape in self.shapes().items()}
 
     def initial_state(
         self, batch: int, memory_size: int = TRAINING_MEMORY, *, xp: Any = np, dtype: Any = np.float32

@@ -11,22 +11,35 @@ from pntm_np.layers import Weights
 TRUNCATED = 0.87962566103423978  # deviation of a standard normal number that is drawn again while it is beyond +-2
 
 
-def initial_weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """As Flax does by default: linear weights truncated normal with variance 1 / fan_in, the embedding normal with
-    variance 1 / width, norms 1 and 0, biases 0; FIRE's c and L as in the paper."""
+STARTS = ("uniform", "flax")
+
+
+def initial_weight(rng: np.random.Generator, name: str, shape: tuple[int, ...], start: str = "uniform") -> np.ndarray:
+    """Norms 1 and 0, biases 0, FIRE's c and L as in the paper. The paper says nothing of the rest, so there are two:
+
+    uniform: linear weights in +-1/sqrt(fan_in), the embedding normal with variance 1.
+    flax: as Flax does by default, linear weights truncated normal with variance 1 / fan_in, the embedding normal with
+    variance 1 / width.
+    """
     last = name.rsplit(".", 1)[-1]
     if name == "embed.weight":
-        return rng.standard_normal(shape) / math.sqrt(shape[-1])
+        return rng.standard_normal(shape) / (math.sqrt(shape[-1]) if start == "flax" else 1)
     if last == "scale" or last == "L":
         return np.ones(shape)
     if last == "c":
         return np.full(shape, 0.1)
     if last == "bias" or last == "b" or last.startswith("b_"):
         return np.zeros(shape)
+    drawn = _truncated_normal(rng, shape) if start == "flax" else rng.uniform(-1, 1, shape)
+    return drawn / math.sqrt(shape[-1])
+
+
+def _truncated_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """With variance 1."""
     drawn = rng.standard_normal(shape)
     while (beyond := np.abs(drawn) > 2).any():
         drawn[beyond] = rng.standard_normal(int(beyond.sum()))
-    return drawn / (TRUNCATED * math.sqrt(shape[-1]))
+    return drawn / TRUNCATED
 
 
 def decide_heads(weights: Weights, gain: float) -> Weights:

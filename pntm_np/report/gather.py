@@ -17,6 +17,7 @@ from pntm_np.sweep.collect import KIND, collected
 from pntm_np.sweep.supervise import failure
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import total
+from pntm_np.training.milestones import in_words
 from pntm_np.training.run import Run
 from pntm_np.training.schedule import ROUNDED_NOISE
 from tasks import TASKS
@@ -248,9 +249,9 @@ def _budget(runs: list[Trained]) -> str:
         text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
         text += f" with a learning rate of {c.lr:g}" if c.lr != paper.LEARNING_RATE else ""
         text += f", which it reaches after {c.warm_up:,}" if c.warm_up else ""
+        text += ", initial weights as in Flax" if c.start == "flax" else ""
         text += f", half of the heads with initial shift weights times {c.head_gain:g}" if c.head_gain != 1 else ""
-        again = f", begun again after {c.restart_after:,} without half of the answers, or of rounding without an end"
-        text += again if c.restart_after else ""
+        text += f", begun again where milestones are missed ({in_words(c.restart_after)})" if c.restart_after else ""
         share, times = SOLVED
         learnt = f"once {share:.0%} of inputs of lengths up to {c.max_length} were answered {times} times in a row"
         begins = f", which begin {learnt}" if c.stop_when_solved else ""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from autodiff import backend
-from pntm_np.models import MODELS, PAPER, Architecture, build
+from pntm_np.models import MODELS, PAPER, STARTS, Architecture, build
 from pntm_np.scans import FORMS, default_form
 from pntm_np.training.presets import MAX_LENGTH, PRESETS, preset_options
 from tasks import Task, TaskError, check_name, check_symbols
@@ -14,7 +14,6 @@ from tasks import Task, TaskError, check_name, check_symbols
 LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "samples": 10**7}
 MOST_CELLS = 10**7
 SOLVED = 0.99, 3  # of the training lengths are answered, at so many evaluations in a row: the last steps may begin
-STUCK = 0.5  # a machine that answers a smaller share may be restarted
 QUIET, PATIENCE = 1e-8, 500  # the paper's early stop: the gradient's infinity norm stays below for so many steps
 Cells = int | tuple[int, int]  # of the memory: so many, or a number that is drawn between two for every step
 
@@ -29,8 +28,9 @@ class Config:
     steps: int = 500_000
     batch_size: int = 128
     lr: float = 5e-4
+    start: str = "uniform"  # the distribution of the initial weights
     head_gain: float = 1.0  # by which the initial shift weights of half of the heads are multiplied
-    restart_after: int = 0  # steps without half of the answers, or as many of rounding without the end; 0: never
+    restart_after: int = 0  # steps: the unit of the milestones that a machine has to reach; 0: there are none
     warm_up: int = 0  # the first steps, over which the learning rate rises from 0
     cool_down: int = 0  # the last steps, over which learning rate and noise fall to 0; they begin when it is solved
     clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
@@ -85,6 +85,7 @@ class Config:
         _require(usable, "tau", self.tau, "a number from 0 to 1, or auto")
         _require(self.model in MODELS, "model", self.model, f"one of {', '.join(MODELS)}")
         _require(self.form in FORMS, "form", self.form, f"one of {', '.join(FORMS)}")
+        _require(self.start in STARTS, "start", self.start, f"one of {', '.join(STARTS)}")
         _require(self.preset in PRESETS, "preset", self.preset, f"one of {', '.join(PRESETS)}")
         for name in ("rounding", "stop_when_solved", "end_token"):
             _require(type(getattr(self, name)) is bool, name, getattr(self, name), "true or false")

@@ -16,9 +16,10 @@ from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.signals import Stopped
-from pntm_np.training.config import PATIENCE, QUIET, SOLVED, STUCK, Config
+from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
+from pntm_np.training.milestones import MOST, is_late
 from pntm_np.training.rounding import LAST, next_threshold, thresholds
 from pntm_np.training.run import Progress, Run, first_parameters
 from pntm_np.training.schedule import pace
@@ -109,16 +110,15 @@ def train(
         progress.solved = progress.solved + 1 if answers else 0
         if config.rounding and not progress.end:
             progress.rounding = next_threshold(progress.rounding, found.exact_match)
-            progress.rounded_at = progress.rounded_at or (progress.step if progress.rounding else 0)
-        tried, again = progress.step - (progress.rounded_at or progress.began), config.restart_after
-        stuck = not progress.learnt_at and (progress.rounding or found.exact_match < STUCK)
-        if again and tried >= again and stuck and progress.solved < SOLVED[1] and progress.step + again <= config.steps:
+        if found.exact_match >= MOST:
+            progress.most_at = progress.most_at or progress.step
+        if progress.solved < SOLVED[1] and is_late(config, progress, found.exact_match):
             restart()
 
     def restart() -> None:
         """It gets nowhere: from other parameters, with what is left of the steps."""
         progress.began, progress.restarts = progress.step, progress.restarts + 1
-        progress.rounding, progress.rounded_at, progress.solved = 0.0, 0, 0
+        progress.rounding, progress.most_at, progress.solved = 0.0, 0, 0
         learner.restart(first_parameters(config, generator(PARAMETERS, config.seed, progress.restarts)))
         row({"restarts": progress.restarts})
         watcher.restarted(progress.step)
@@ -138,6 +138,8 @@ def train(
             if config.learnt_memory_size:
                 progress.solved = 0  # and is judged anew
                 return
+        if not config.stop_when_solved:
+            return
         progress.solved_at = progress.evaluated
         progress.end = min(progress.solved_at + config.cool_down, config.steps)
         watcher.ends(progress.end)
@@ -146,7 +148,7 @@ def train(
         try:
             if progress.step % config.eval_every == 0 and progress.evaluated != progress.step:
                 judge()
-            if config.stop_when_solved and progress.solved >= SOLVED[1] and not progress.end:
+            if progress.solved >= SOLVED[1] and not progress.end:
                 turn()
             if progress.end and progress.step >= progress.end and progress.examined != progress.step:
                 examine()

@@ -19,7 +19,7 @@ from pntm_np.models import PAPER, Thresholds
 FIRST, LAST = PAPER.tau, 0.5  # of three shifts that sum to 1 at most one is above 1/2: all are one-hot
 GATES = 0.1  # gates are rounded no further: they may have to stay between 0 and 1
 ANSWERS = 0.9  # of the inputs of the training lengths: enough to be rounded more; with half as many it is rounded less
-GROWTH = 2.0  # of the largest threshold, from one evaluation to the next
+GROWTH = 1.3  # of the largest threshold, from one evaluation to the next
 
 
 def next_threshold(largest: float, answered: float) -> float:

@@ -33,7 +33,7 @@ from pntm_np.training.config import Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.optimizer import Moments
 
-KIND = "state-3"  # the version of the file
+KIND = "state-4"  # the version of the file
 FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "model.safetensors", "result.json")
 
 
@@ -59,7 +59,7 @@ class Progress:
     evaluated: int = 0  # the step of the last evaluation
     examined: int = 0  # the step of the last examination: may it end?
     rounding: float = 0.0  # the largest threshold by which half of a batch is rounded; 0: none is
-    rounded_at: int = 0  # the step at which rounding began
+    most_at: int = 0  # the step at which most inputs of the training lengths were first answered
     learnt_at: int = 0  # the step at which the training lengths were learnt
     solved_at: int = 0  # the step at which the last steps began because it was solved
     end: int = 0  # and the last of them then
@@ -74,7 +74,7 @@ class Progress:
 def first_parameters(config: Config, rng: np.random.Generator) -> np.ndarray:
     """What training starts from."""
     architecture = config.architecture()
-    return join(decide_heads(architecture.init(rng), config.head_gain), architecture.shapes())
+    return join(decide_heads(architecture.init(rng, start=config.start), config.head_gain), architecture.shapes())
 
 
 REASONS = ("solved", "quiet", "steps")  # why training ended
@@ -86,7 +86,7 @@ COUNTERS = (
     "solved",
     "evaluated",
     "examined",
-    "rounded_at",
+    "most_at",
     "learnt_at",
     "solved_at",
     "end",

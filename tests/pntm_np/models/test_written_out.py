@@ -151,14 +151,24 @@ def test_where_training_starts():
     p = build("transformer-fire", 6).init(np.random.default_rng(0))
     assert p["blocks.0.mixer.c"] == np.float32(0.1) and p["blocks.0.mixer.L"] == 1
     assert (p["blocks.0.norm1.scale"] == 1).all() and not p["blocks.0.norm1.bias"].any() and not p["decoder.bias"].any()
-    for name, fan_in in (("blocks.0.mixer.W_q", 64), ("blocks.0.ffn.W_out", 256)):
-        w = p[name] * np.sqrt(fan_in)
-        assert abs(w.std() - 1) < 0.03 and 2.1 < np.abs(w).max() <= 2 / 0.8796, "truncated at two deviations"
+    bound = 1 / np.sqrt(64)
+    assert 0.95 * bound < np.abs(p["blocks.0.mixer.W_q"]).max() <= bound  # fan_in 64
+    assert 0.95 / 16 < np.abs(p["blocks.0.ffn.W_out"]).max() <= 1 / 16  # fan_in 256
     assert np.abs(p["blocks.0.mixer.W_1"]).max() > 0.8
-    embedding = build("pntm", 1000).init(np.random.default_rng(0))["embed.weight"] * np.sqrt(104)
+    embedding = build("pntm", 1000).init(np.random.default_rng(0))["embed.weight"]
     assert abs(embedding.std() - 1) < 0.01 and abs(embedding.mean()) < 0.01
     ntm = NTMModel().init(np.random.default_rng(0))
     assert not ntm["mixer.controller.b"].any() and not ntm["mixer.read.b_beta"].any()
+
+
+def test_where_training_starts_in_flax():
+    p = build("transformer-fire", 1000).init(np.random.default_rng(0), start="flax")
+    assert p["blocks.0.mixer.c"] == np.float32(0.1) and not p["decoder.bias"].any()
+    for name, fan_in in (("blocks.0.mixer.W_q", 64), ("blocks.0.ffn.W_out", 256)):
+        w = p[name] * np.sqrt(fan_in)
+        assert abs(w.std() - 1) < 0.03 and 2.1 < np.abs(w).max() <= 2 / 0.8796, "truncated at two deviations"
+    embedding = p["embed.weight"] * np.sqrt(64)
+    assert abs(embedding.std() - 1) < 0.01 and np.abs(embedding).max() > 3
 
 
 @pytest.mark.parametrize(("heads", "factors"), [(1, [1]), (2, [1, 4]), (3, [1, 1, 4]), (4, [1, 1, 4, 4])])

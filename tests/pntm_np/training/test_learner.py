@@ -184,8 +184,8 @@ def test_rounding_follows_the_machine():
     ends where a shift is one-hot; over the last steps all is rounded that far. From its beginning the rate is halved.
     """
     assert next_threshold(0.0, 0.89) == next_threshold(0.0, 0.1) == 0 and next_threshold(0.0, 0.9) == 0.01
-    assert next_threshold(0.1, 0.9) == 0.2 and next_threshold(0.1, 0.5) == 0.1
-    assert next_threshold(0.2, 0.44) == 0.1 and next_threshold(0.01, 0.1) == 0.01
+    assert next_threshold(0.1, 0.9) == 0.13 and next_threshold(0.1, 0.5) == 0.1
+    assert next_threshold(0.13, 0.44) == 0.1 and next_threshold(0.01, 0.1) == 0.01
     assert next_threshold(0.4, 1.0) == next_threshold(0.5, 1.0) == 0.5
     cfg = config(cool_down=4)
     assert pace(cfg, 1, stands()) == at(cfg)

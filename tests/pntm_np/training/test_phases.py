@@ -43,7 +43,7 @@ PHASES = {"steps": 400, "eval_every": 10, "checkpoint_every": 7, "stop_when_solv
 
 def phases(step: int) -> float:
     """Learns until 30, stumbles over rounding at 50, and makes a mistake in the first examination."""
-    return {10: 0.1, 20: 0.5, 50: 0.3}.get(step, 0.999 if step == 165 else 1.0)
+    return {10: 0.1, 20: 0.5, 50: 0.3}.get(step, 0.999 if step == 255 else 1.0)
 
 
 def test_the_phases_of_a_run(monkeypatch, tmp_path):
@@ -51,25 +51,25 @@ def test_the_phases_of_a_run(monkeypatch, tmp_path):
     row, rate and noise fall; and because that ends in a mistake, from there once more."""
     stage = Stage(monkeypatch, tmp_path, exact=phases, **PHASES)
     reason, progress = stage.train()
-    assert (reason, progress.solved_at, progress.step) == ("solved", 190, 215)
+    assert (reason, progress.solved_at, progress.step) == ("solved", 280, 305)
     assert {p.rounding for p in stage.paces[:30]} == {None}
     smallest, largest = zip(*(p.rounding for p in stage.paces[30:]), strict=True)
-    grown = [0.01, 0.02, *(min(0.01 * 2**k, 0.5) for k in range(7)), *[0.5] * 10]  # from step 31, 41, ..
+    grown = [0.01, 0.013, *(min(0.01 * 1.3**k, 0.5) for k in range(17)), *[0.5] * 10]  # from step 31, 41, ..
     assert largest[::10] == pytest.approx(grown[: len(largest[::10])])
     last = [k for k, tau in enumerate(smallest, 31) if tau == 0.5]
-    assert last == [*range(141, 166), *range(191, 216)] and set(smallest) == {0.01, 0.5}
+    assert last == [*range(231, 256), *range(281, 306)] and set(smallest) == {0.01, 0.5}
     falls = [k / 25 for k in range(25, 0, -1)]
-    halved = np.concatenate([[1.0] * 110, falls, [1.0] * 25, falls]) / 2
+    halved = np.concatenate([[1.0] * 200, falls, [1.0] * 25, falls]) / 2
     assert [p.lr / stage.config.lr for p in stage.paces] == pytest.approx([1.0] * 30 + halved.tolist())
-    doubled = np.concatenate([[1.0] * 110, falls, [1.0] * 25, falls]) * 2
+    doubled = np.concatenate([[1.0] * 200, falls, [1.0] * 25, falls]) * 2
     assert [p.noise / 0.5 for p in stage.paces] == pytest.approx([1.0] * 30 + doubled.tolist())
-    assert [a["step"] for a in stage.asked if a["purpose"] == EXAMINE] == [165, 215]
+    assert [a["step"] for a in stage.asked if a["purpose"] == EXAMINE] == [255, 305]
     judged = {a["step"]: a["thresholds"] for a in stage.asked}
-    assert judged[30] == (0, 0) and judged[40] == (0.01, 0.01) and judged[140] == judged[165] == (0.5, 0.1)
+    assert judged[30] == (0, 0) and judged[40] == (0.01, 0.01) and judged[230] == judged[255] == (0.5, 0.1)
     assert [row["certain"] for row in rows_of(stage.run) if "certain" in row] == [False, True]
 
 
-@pytest.mark.parametrize("cut", (5, 30, 31, 45, 52, 111, 140, 141, 160, 165, 166, 200))
+@pytest.mark.parametrize("cut", (5, 30, 31, 45, 52, 111, 230, 231, 250, 255, 256, 290))
 @pytest.mark.parametrize("way", ("stopped", "killed"))
 def test_cut_in_every_phase_and_resumed(monkeypatch, tmp_path, cut, way):
     whole = Stage(monkeypatch, tmp_path, exact=phases, **PHASES)
@@ -84,53 +84,70 @@ def test_cut_in_every_phase_and_resumed(monkeypatch, tmp_path, cut, way):
     assert stage.files() == whole.files()
 
 
-STUCK = {"steps": 100, "eval_every": 10, "checkpoint_every": 7, "batch_size": 1, "restart_after": 30, "warm_up": 20,
+LATE = {"steps": 150, "eval_every": 10, "checkpoint_every": 7, "batch_size": 1, "restart_after": 30, "warm_up": 20,
          "noise": 0.5, "rounding": True}  # fmt: skip
 
 
 @pytest.mark.parametrize("cut", (None, 29, 30, 31, 45, 60, 61))
 def test_a_machine_that_learns_nothing_begins_again(monkeypatch, tmp_path, cut):
-    """After 30 steps and again after 60, from other parameters each time; one that has learnt is left alone."""
-    stage = Stage(monkeypatch, tmp_path, exact=lambda step: {80: 0.95, 20: 0.6}.get(step, 0.49), **STUCK)
+    """Without a fifth of its answers after 30 steps, and again after 60, from other parameters each time."""
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: {20: 0.6, 80: 0.95}.get(step, 0.19), **LATE)
     if cut is not None:
         assert stage.train(stop_after=cut)[0] == "signal"
     reason, progress = stage.train()
-    assert (reason, progress.step, progress.began, progress.restarts) == ("steps", 100, 60, 2)
-    assert [row["step"] for row in rows_of(stage.run) if "restarts" in row] == [30, 60]
-    rising = [k / 20 for k in range(1, 21)] + [1.0] * 10
-    rates = rising * 2 + (rising + [1.0] * 10)[:20] + [0.5] * 20
+    assert (reason, progress.step, progress.began, progress.restarts) == ("steps", 150, 140, 3)
+    assert [row["step"] for row in rows_of(stage.run) if "restarts" in row] == [30, 60, 140], "80 and 2 x 30 steps more"
+    rising = [k / 20 for k in range(1, 21)]
+    rates = (rising + [1.0] * 10) * 2 + rising + [0.5] * 60 + rising[:10]
     assert [p.lr / stage.config.lr for p in stage.paces] == pytest.approx(rates)
-    start = first_parameters(stage.config, generator(PARAMETERS, 0, 2))
-    for pace in stage.paces[60:]:
+    start = first_parameters(stage.config, generator(PARAMETERS, 0, 3))
+    for pace in stage.paces[140:]:
         start += np.float32(pace.lr + pace.noise + sum(pace.rounding or ()))
     assert np.array_equal(progress.params, start)
     if cut is not None:
-        whole = Stage(monkeypatch, tmp_path, exact=stage.exact, **STUCK)
+        whole = Stage(monkeypatch, tmp_path, exact=stage.exact, **LATE)
         whole.train()
         assert whole.files() == stage.files()
 
 
+def test_a_machine_that_learns_a_part_has_three_times_as_long(monkeypatch, tmp_path):
+    exact = {90: 0.89}
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: exact.get(step, 0.2), **LATE)
+    assert stage.train()[1].restarts == 1 and [r["step"] for r in rows_of(stage.run) if "restarts" in r] == [90]
+
+
 def test_a_machine_that_cannot_be_rounded_begins_again(monkeypatch, tmp_path):
-    """Rounding begins at 10 and gets nowhere until 110; from other parameters it begins at 130, and comes to an end."""
-    exact = {**dict.fromkeys(range(20, 111), 0.6), 120: 0.1}
-    given = STUCK | {"steps": 400, "restart_after": 100, "stop_when_solved": True}
+    """Rounding begins at 10 and gets nowhere until 310; from other parameters it begins at 330, and comes to an end."""
+    exact = {**dict.fromkeys(range(20, 311), 0.6), 320: 0.1}
+    given = LATE | {"steps": 800, "restart_after": 150, "stop_when_solved": True}
     stage = Stage(monkeypatch, tmp_path, exact=lambda step: exact.get(step, 1.0), **given)
     reason, progress = stage.train()
-    assert (progress.restarts, progress.began, progress.rounded_at) == (1, 110, 130)
+    assert (progress.restarts, progress.began, progress.most_at) == (1, 310, 330)
     rounded = [k for k, pace in enumerate(stage.paces, 1) if pace.rounding]
-    assert rounded == [*range(11, 111), *range(131, 221)], "it begins again without"
-    # 0.01 at 130, .., 0.5 at 190, answered at 200, 210 and 220; there are no last steps
-    assert (reason, progress.learnt_at, progress.step) == ("solved", 220, 220)
+    assert rounded == [*range(11, 311), *range(331, 511)], "it begins again without"
+    # 0.01 at 330, .., 0.5 at 480, answered at 490, 500 and 510; there are no last steps
+    assert (reason, progress.learnt_at, progress.step) == ("solved", 510, 510)
 
 
 @pytest.mark.parametrize(
     ("given", "exact"),
-    [({}, 0.5), ({"restart_after": 0}, 0.0), ({"restart_after": 60}, 0.0), ({"restart_after": 101}, 0.0)],
-    ids=("half is answered", "never", "too few steps left", "too few steps at all"),
+    [
+        ({"restart_after": 0}, lambda step: 0.0),
+        ({"restart_after": 151}, lambda step: 0.0),
+        ({"restart_after": 50, "rounding": False}, lambda step: 0.95 if step == 60 else 0.5),
+        ({"rounding": False}, lambda step: 1.0 if step <= 30 else 0.0),
+    ],
+    ids=("there are none", "not yet", "most was answered in time", "learnt, and forgotten"),
 )
-def test_no_restart(monkeypatch, tmp_path, given, exact):
-    stage = Stage(monkeypatch, tmp_path, exact=lambda step: exact, **STUCK | given)
+def test_no_milestone_is_missed(monkeypatch, tmp_path, given, exact):
+    stage = Stage(monkeypatch, tmp_path, exact=exact, **LATE | given)
     assert stage.train()[1].restarts == 0
+
+
+@pytest.mark.parametrize("steps", (31, 100))
+def test_restarts_do_not_depend_on_the_steps_that_are_left(monkeypatch, tmp_path, steps):
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: 0.1, **LATE | {"steps": steps})
+    assert stage.train()[1].restarts == steps // 30
 
 
 def test_a_run_that_has_ended_ends_again_without_a_look(monkeypatch, tmp_path):

@@ -22,7 +22,12 @@ def test_the_papers_settings():
         config.stop_when_solved,
         config.end_token,
     )
-    assert not any(ours) and config.head_gain == 1 and config.learnt_memory_size is None and config.tau == 0.01
+    assert (
+        not any(ours)
+        and (config.start, config.head_gain) == ("uniform", 1)
+        and config.learnt_memory_size is None
+        and config.tau == 0.01
+    )
     assert config.model == "pntm" and config.sizes == {} and (config.lengths, config.samples) == ((1, 120), 128)
 
 

@@ -361,7 +361,7 @@ def test_damaged_files_of_a_run(reference, tmp_path):
 def test_state_of_another_format(tmp_path):
     run, _, _ = saved_run(tmp_path / "run")
     os.replace(run.path("model.safetensors"), run.path("state.safetensors"))
-    with pytest.raises(CheckpointError, match="says that it is 'machine-2'; expected 'state-3'"):
+    with pytest.raises(CheckpointError, match="says that it is 'machine-2'; expected 'state-4'"):
         run.load()
 
 
@@ -400,7 +400,7 @@ def test_a_hostile_state_that_is_well_sealed(change, tmp_path):
 
     counters = {name: 0 for name in COUNTERS} | {"rounding": 0.0}
     arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
-    run.path("state.safetensors").write_bytes(pack(arrays, "state-3", {"config": Hostile().as_json(), **counters}))
+    run.path("state.safetensors").write_bytes(pack(arrays, "state-4", {"config": Hostile().as_json(), **counters}))
     args = [sys.executable, "-m", "cli", "train", "--resume", "--out", str(run.directory)]
     done = subprocess.run(args, capture_output=True, text=True)
     assert done.returncode == 4 and "Traceback" not in done.stderr and done.stderr.count("\n") == 1, done.stderr
