@@ -61,6 +61,12 @@ def blend(share, old, new):
     return (ONE - share) * old + share * new
 
 
+@njit(fastmath={"contract", "nsz"})
+def remains(share, old):
+    """(1 - share) old, and never old - share old, which cancels where share is nearly 1."""
+    return (ONE - share) * old
+
+
 def _compiled(function: Callable, freedom: set[str]) -> Callable:
     dispatcher = njit(nogil=True, error_model="numpy", fastmath=freedom)(function)
     with contextlib.suppress(RuntimeError):  # nowhere to keep it: compiled anew in every process

@@ -6,7 +6,7 @@ Numbers are taken from the arrays: ``1 - w`` with a literal 1 would be computed 
 
 from __future__ import annotations
 
-from autodiff.kernel import blend, inlined, kernel
+from autodiff.kernel import blend, inlined, kernel, remains
 
 
 # the addresses of all heads
@@ -168,7 +168,7 @@ def write_back_four(carried, M, j, h, k, w, v, g, q, g_w):
         c = carried[h, k, i] + g0 * q[0, i] + g1 * q[1, i] + g2 * q[2, i] + g3 * q[3, i]
         g_v += w[h, i] * c
         g_w[h, i] += c * (v - M[j, h, k, i])
-        carried[h, k, i] = c - w[h, i] * c
+        carried[h, k, i] = remains(w[h, i], c)
     return g_v
 
 
@@ -179,5 +179,5 @@ def write_back(carried, M, j, h, k, w, v, g_w):
         c = carried[h, k, i]
         g_v += w[h, i] * c
         g_w[h, i] += c * (v - M[j, h, k, i])
-        carried[h, k, i] = c - w[h, i] * c
+        carried[h, k, i] = remains(w[h, i], c)
     return g_v

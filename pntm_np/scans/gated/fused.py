@@ -6,7 +6,7 @@ import numpy as np
 
 from autodiff import differentiable
 from autodiff.backend import Array
-from autodiff.kernel import blend, kernel
+from autodiff.kernel import blend, kernel, remains
 
 
 @kernel
@@ -30,12 +30,12 @@ def backward(z, c, h0, states, g_states, back, d_z, d_c):
                 g = back[b, d] + g_states[b, t, d]
                 d_z[b, t, d] = g * (c[b, t, d] - states[b, t - 1, d])
                 d_c[b, t, d] = g * z[b, t, d]
-                back[b, d] = g - g * z[b, t, d]
+                back[b, d] = remains(z[b, t, d], g)
         for d in range(size):
             g = back[b, d] + g_states[b, 0, d]
             d_z[b, 0, d] = g * (c[b, 0, d] - h0[b, d])
             d_c[b, 0, d] = g * z[b, 0, d]
-            back[b, d] = g - g * z[b, 0, d]
+            back[b, d] = remains(z[b, 0, d], g)
 
 
 @differentiable
