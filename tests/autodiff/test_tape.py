@@ -143,6 +143,19 @@ def test_a_value_used_many_times_collects_all_its_cotangents(device):
     assert ad.to_host(g["a"]).tolist() == [7, 4, 4] and ad.to_host(g["b"]).tolist() == [3, 3, 3]
 
 
+def test_the_cotangent_of_a_slice_leaves_alone_what_its_array_shares(device):
+    """Way back: the sum hands its cotangent to both, then the slice adds to that of one of them."""
+    x = ad.to_device(np.zeros(3), device)
+    weights = ad.to_device(np.arange(3.0), device)
+
+    def loss(p):
+        part = p["a"][:1] * 10.0
+        return ad.sum((p["a"] + p["b"]) * weights) + ad.sum(part)
+
+    _, g = ad.value_and_grad(loss)({"a": x, "b": x})
+    assert ad.to_host(g["a"]).tolist() == [10, 1, 2] and ad.to_host(g["b"]).tolist() == [0, 1, 2]
+
+
 def test_gradients_are_the_callers_to_write_into(device):
     x = ad.to_device(np.ones((2, 2)), device)
     _, g = ad.value_and_grad(lambda p: ad.sum(p["a"] + p["b"] + ad.transpose(p["c"])))({"a": x, "b": x, "c": x})

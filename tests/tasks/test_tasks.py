@@ -76,6 +76,18 @@ def test_ten_thousand_samples_agree_with_solve_and_with_a_second_implementation(
     assert seen >= 10_000
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_long_samples_agree_with_solve(name: str):
+    """Results are reported at 500 and 1,000 symbols."""
+    task, second = TASKS[name], SECOND[name]
+    for length in (121, 128, 129, 255, 256, 500, 1000):
+        x, y = task.sample(np.random.default_rng([8, length]), length, 24)
+        assert x.shape == (24, task.nearest_length(length))
+        for given, answer in zip(x, y, strict=True):
+            text = task.decode(given)
+            assert task.decode(answer) == task.solve(text) == second(text), text
+
+
 @pytest.mark.parametrize(
     ("name", "text", "answer"),
     [

@@ -101,6 +101,17 @@ def test_chance_is_that_of_random_output_symbols():
     json.dumps(report, allow_nan=False)
 
 
+def test_the_score_begins_with_the_first_length_beyond_training():
+    rows = [LengthScore(n, 8, 1 / n, 1.0, 0.0) for n in range(1, 13)]
+    report = Evaluation(rows).as_json(4)
+    assert report["score"] == pytest.approx(np.mean([1 / n for n in range(5, 13)])) and report["score_lengths"] == [
+        5,
+        12,
+    ]
+    assert report["exact_match"] == pytest.approx(np.mean([1 / n for n in range(1, 13)]))
+    assert Evaluation(rows).mean("exact_match", 3, 3) == 1 / 3 and math.isnan(Evaluation(rows).mean("exact_match", 13))
+
+
 def test_the_set_depends_on_seed_and_length_alone():
     def texts(length, samples=50, seed=0):
         return [PARITY.decode(p.prompt) for p in problems(PARITY, length, samples, seed)]
@@ -149,6 +160,7 @@ def test_in_an_ample_memory_heads_that_part_do_not_meet_again():
         addresses = conv_shift_scan(shifts, start, form="sequential")[0][0]  # T, 2, m
         return np.flatnonzero(np.sum(addresses[:, 0] * addresses[:, 1], axis=-1))
 
+    assert ample_cells(tokens) == 2 * tokens + 1
     assert list(meetings(ample_cells(tokens))) == [0] and list(meetings(2 * tokens - 2)) == [0, tokens - 1]
     longest = max(len(p.prompt) + len(p.answer) for n in range(1, 31) for p in problems(ADDITION, n, 20, 3))
     assert ample_memory(ADDITION, range(1, 31), 20, 3) == ample_cells(longest)
@@ -184,6 +196,8 @@ def test_the_tokens_of_long_inputs_are_known_without_drawing_them(name: str, mon
     assert longest <= known <= 1.05 * longest + 2
     asked.clear()
     assert tokens_of(task, 1000) == pytest.approx(tokens_of(task, 200) * 5, rel=0.05) and max(asked) == 200
+    longest = max(len(p.prompt) + len(p.answer) - 1 for p in problems(task, 300, 100, 0))
+    assert tokens_of(task, 300) == pytest.approx(longest, rel=0.01), "on a straight line beyond what is drawn"
     assert tokens_of(task, 3, 1) >= 3, "a single length to learn from"
 
 

@@ -26,6 +26,13 @@ def test_positive():
     assert ad.vjp(positive, np.zeros(1))[1](np.ones(1))[0] == 1
 
 
+def test_gates_at_a_threshold_stay_and_those_beyond_it_are_closed():
+    tau = 0.125  # exact, and so are its neighbours
+    z = np.array([0.0, np.nextafter(tau, 0), tau, 0.5, 1 - tau, np.nextafter(1 - tau, 1), 1.0])
+    assert closed(z, tau=tau).tolist() == [0, 0, tau, 0.5, 1 - tau, 1, 1]
+    assert ad.vjp(lambda z: closed(z, tau=tau), z)[1](np.ones(7))[0].tolist() == [0, 0, 1, 1, 1, 0, 0]
+
+
 @pytest.mark.parametrize(("rounding", "last"), ((stabilise, 3), (closed, 5)))
 def test_every_second_row_is_rounded_by_its_own_threshold_and_gradients_pass(rounding, last):
     rng = np.random.default_rng(1)
@@ -193,26 +200,29 @@ def written_bias(layer: Attention, w: dict, i: int, j: int, h: int) -> float:
     return 0.0
 
 
+@pytest.mark.parametrize("heads", [1, 2, 8])
 @pytest.mark.parametrize("positions", ["nope", "rope", "alibi", "fire"])
-def test_attention_against_loops(positions: str, rng):
-    layer, width, length = Attention(2, positions), 8, 6
+def test_attention_against_loops(positions: str, heads: int, rng):
+    layer, size, length = Attention(heads, positions), 4, 6
+    width = heads * size
     w = {k: rng.normal(0, 0.5, s) for k, s in layer.shapes(width).items()}
-    if positions == "fire":
-        w["L"] = np.asarray(0.005)  # 2.56 positions: both sides of the maximum are met
     x = rng.standard_normal((2, length, width))
-    found, _ = layer.sequence(w, x, layer.start(np, 2, width, 1, np.float64), Options())
-    heads = lambda W: (x @ W.T).reshape(2, length, 2, 4).swapaxes(1, 2)  # noqa: E731
-    q, k, v = heads(w["W_q"]), heads(w["W_k"]), heads(w["W_v"])
-    if positions == "rope":
-        q, k = rotate(q, 0), rotate(k, 0)
-    expected = np.zeros((2, length, width))
-    for b in range(2):
-        for h in range(2):
-            for i in range(length):
-                scores = [q[b, h, i] @ k[b, h, j] / 2.0 + written_bias(layer, w, i, j, h) for j in range(i + 1)]
-                weights = np.exp(scores) / np.exp(scores).sum()
-                expected[b, i, 4 * h : 4 * h + 4] = sum(weights[j] * v[b, h, j] for j in range(i + 1))
-    np.testing.assert_allclose(found, expected @ w["W_o"].T, rtol=1e-9, atol=1e-12)
+    for L in (0.005, -0.005) if positions == "fire" else (None,):  # 2.56 positions: both sides of the maximum are met
+        w |= {"L": np.asarray(L)} if L else {}
+        found, _ = layer.sequence(w, x, layer.start(np, 2, width, 1, np.float64), Options())
+        split = lambda W: (x @ W.T).reshape(2, length, heads, size).swapaxes(1, 2)  # noqa: E731
+        q, k, v = split(w["W_q"]), split(w["W_k"]), split(w["W_v"])
+        if positions == "rope":
+            q, k = rotate(q, 0), rotate(k, 0)
+        expected = np.zeros((2, length, width))
+        for b in range(2):
+            for h in range(heads):
+                for i in range(length):
+                    scores = [q[b, h, i] @ k[b, h, j] / 2.0 + written_bias(layer, w, i, j, h) for j in range(i + 1)]
+                    weights = np.exp(scores) / np.exp(scores).sum()
+                    seen = sum(weights[j] * v[b, h, j] for j in range(i + 1))
+                    expected[b, i, size * h : size * (h + 1)] = seen
+        np.testing.assert_allclose(found, expected @ w["W_o"].T, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(

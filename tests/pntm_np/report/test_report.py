@@ -79,6 +79,15 @@ def test_the_share_of_perfect_runs(made):
     assert recipe["perfect"] == "1.0" and recipe["paper: perfect"] == ""  # the paper has no such machine
 
 
+def test_a_run_that_misses_by_little_is_not_perfect(tmp_path):
+    """5 of 10,240 answers are wrong: 0.9995."""
+    for seed, right in ((1, 1.0), (2, 1 - 5 / 128)):
+        write_run(tmp_path, "parity-check", "pntm", seed, lambda n, right=right: right if n == 100 else 1.0)
+    assert invoke("report", tmp_path).exit_code == 0
+    (row,) = [r for r in rows(tmp_path, "spread") if r["architecture"] == "P-NTM, our recipe"]
+    assert float(row["perfect"]) == 0.5 and 0.9995 < float(row["mean"]) < 1
+
+
 def test_captions_say_how_the_budget_differs(made):
     text = (made / "report" / "best.md").read_text()
     assert "batches of 128 for up to 500,000 iterations" in text

@@ -18,6 +18,7 @@ from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.sweep.cluster import run_there
 from pntm_np.sweep.grid import read_grid
 from pntm_np.sweep.local import run_here
+from pntm_np.sweep.status import Standing, summary
 from pntm_np.sweep.supervise import Care, Outcome, failure, last_step, supervise
 from pntm_np.training.run import Progress, Run, RunBusy
 from tests.pntm_np.sweep.small import at_work, command, ends, files, gone, grid_file, started, sweep
@@ -85,6 +86,12 @@ def test_status(finished):
     shown = sweep("status", out)
     assert shown.returncode == 0 and shown.stdout.count("reverse-string") == 2 and "perfect" in shown.stdout
     assert json.loads(sweep("status", out, "--json").stdout)["runs"][0]["step"] == 12
+
+
+def test_only_what_is_perfect_counts_as_perfect():
+    runs = [Standing(f"p-{n}", "parity-check", "pntm", n, "done", 9, 9, s) for n, s in enumerate((1.0, 0.9995, None))]
+    (row,) = summary(runs)
+    assert (row["perfect"], row["best"], row["mean"]) == (1, 1.0, 0.99975)
 
 
 def test_the_same_run_by_hand_and_in_a_sweep(finished, tmp_path):

@@ -219,6 +219,19 @@ def conducted(place: Path, kill_after: int | None = None) -> list[bytes]:
     ]
 
 
+def test_every_seed_has_a_start_of_its_own(tmp_path):
+    """With a rate of almost 0 a machine stays where it began."""
+    given, made = RECIPE | {"steps": 1, "lr": 1e-30, "cool_down": 0}, {}
+    for place, seed in (("a", 0), ("b", 1), ("c", 1)):
+        run = Run(tmp_path / place)
+        assert session.conduct(
+            run, Config.of(TASK, "recipe", seed=seed, **given), TASK, False, 1, Silent(), lambda: False
+        )
+        made[place] = run.load()[1].params
+    assert np.array_equal(made["b"], made["c"])
+    assert np.mean(made["a"] == made["b"]) < 0.2, "norms and biases alone begin alike"
+
+
 def test_a_real_run_killed_in_each_phase_ends_in_the_same_bytes(tmp_path):
     whole = conducted(tmp_path / "whole")
     rows = rows_of(Run(tmp_path / "whole"))
