@@ -14,6 +14,7 @@ from pntm_np.models.summary import cache_growth, state_size
 
 BYTES = 4  # float32
 STATES = 4  # copies of a sequence's state in a training step
+MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 SPARE = 1.3  # numbers below are measured peaks; allocators and the interpreter want some room
 
 
@@ -64,16 +65,15 @@ def available(device: str = "cpu") -> int | None:
         return int(backend.load(device).xp.cuda.runtime.memGetInfo()[0])
     found = []
     try:
-        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        lines = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
         found.append(int(lines["MemAvailable"].split()[0]) * 1024)
     except (OSError, KeyError, ValueError):
         if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
             found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     try:
-        group = Path("/sys/fs/cgroup")
-        limit = (group / "memory.max").read_text().strip()
-        counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        used = int((group / "memory.current").read_text()) - int(counts["inactive_file"])  # a cache, given back
+        limit = (CGROUP / "memory.max").read_text().strip()
+        counts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+        used = int((CGROUP / "memory.current").read_text()) - int(counts["inactive_file"])  # a cache, given back
         found.append(math.inf if limit == "max" else int(limit) - used)
     except (OSError, KeyError, ValueError):
         pass

@@ -14,6 +14,8 @@ import safetensors.numpy
 import pntm_np as pn
 from pntm_np import sealed
 from pntm_np.files import write_atomically
+from pntm_np.training.config import Config
+from tasks import TASKS
 
 SIZES = {"width": 12, "heads": 2, "cell": 6}
 
@@ -53,6 +55,27 @@ def test_any_layout_survives_and_the_library_alone_reads_it(tmp_path):
     for k, v in arrays.items():
         assert v.dtype == np.float32 and v.flags.c_contiguous and np.array_equal(v, plain[k]), k
     assert arrays["blocks.1.mixer.W_r"].shape == (2, 3, 12) and arrays["blocks.0.mixer.W_z"].shape == (24, 12)
+
+
+@pytest.mark.parametrize("text", ["", "a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg"])
+def test_arrays_begin_at_a_multiple_of_eight_bytes(text: str):
+    packed = sealed.pack({"x": np.arange(3)}, "kind", {"text": text})
+    header = int.from_bytes(packed[:8], "little")
+    assert header % 8 == 0 and packed[8 + header :] == np.arange(3, dtype=np.float32).tobytes()
+    assert packed[8 : 8 + header].rstrip(b" ").endswith(b"}")
+
+
+def test_the_order_of_keys_does_not_matter(tmp_path):
+    sizes = {"width": 12, "heads": 2, "cell": 8}
+    for name, order in (("a", list(sizes)), ("b", list(sizes)[::-1])):
+        model = pn.Model.new("pntm", 6, np.random.default_rng(0), **{key: sizes[key] for key in order})
+        pn.save(tmp_path / name, model)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    configs = [
+        Config.of(TASKS["parity-check"], "paper", sizes={k: sizes[k] for k in o}) for o in (sizes, [*sizes][::-1])
+    ]
+    assert json.dumps(configs[0].as_json()) == json.dumps(configs[1].as_json())
+    assert list(configs[0].sizes) == sorted(sizes)
 
 
 def test_the_metadata_say_what_it_is_to_others_and_to_us(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 import autodiff as ad
 import pntm_np as pn
 from pntm_np import memory
+from pntm_np.evaluation.score import require_memory, tokens_of
 from pntm_np.models import MODELS, Options
 from pntm_np.scans.forms import compiled
 from pntm_np.training.config import Config
-from pntm_np.training.learner import loss
+from pntm_np.training.learner import loss, shard_cuts
+from pntm_np.training.session import require_fit
 from tasks import TASKS, Batch
 
 TASK = TASKS["parity-check"]
@@ -45,6 +48,70 @@ def test_what_cannot_fit_is_refused_with_the_number_and_the_flag(monkeypatch):
         memory.require(9 * 10**8, "this", "--that")
     monkeypatch.setattr(memory, "available", lambda device: None)
     memory.require(10**20, "this", "--that")
+
+
+def test_what_fits_by_a_hair_and_what_does_not(monkeypatch):
+    """A third more than is needed has to be free, for the numbers are those of arrays alone."""
+    monkeypatch.setattr(memory, "available", lambda device: 1300)
+    memory.require(1000, "this", "--that")
+    with pytest.raises(memory.NotEnoughMemory, match=r"this needs about 0.0 MB"):
+        memory.require(1001, "this", "--that")
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "limit", "current", "inactive", "expected"),
+    [
+        (8_000, "max", 0, 0, 8_000 * 1024),
+        (8_000, 6_000_000, 1_000_000, 0, 5_000_000),
+        (8_000, 6_000_000, 1_000_000, 400_000, 5_400_000),  # a cache that is given back when it is needed
+        (1_000, 6_000_000, 1_000_000, 0, 1_024_000),
+        (8_000, None, 0, 0, 8_000 * 1024),  # no such file
+        (None, 6_000_000, 1_000_000, 0, 5_000_000),
+    ],
+)
+def test_what_is_free_is_the_least_that_the_system_and_its_group_allow(
+    meminfo, limit, current, inactive, expected, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    monkeypatch.setattr(memory.os, "sysconf_names", {})  # not asked, or not there
+    if meminfo is not None:
+        (tmp_path / "meminfo").write_text(f"MemTotal: 99999 kB\nMemAvailable:   {meminfo} kB\n")
+    if limit is not None:
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        (tmp_path / "memory.current").write_text(f"{current}\n")
+        (tmp_path / "memory.stat").write_text(f"anon 5\ninactive_file {inactive}\n")
+    assert memory.available() == expected
+
+
+@pytest.mark.parametrize(
+    ("batch", "threads", "shards"),
+    [(64, 1, 1), (64, 2, 2), (64, 1000, None), (1, 2, 1)],
+    ids=("one", "two", "all", "row"),
+)
+def test_what_a_run_needs(batch: int, threads: int, shards: int | None, monkeypatch):
+    """As many shards at once as there are threads, and beside them parameters and samples."""
+    config = Config.of(TASK, "paper", batch_size=batch, form="chunked", lengths=(1, 2), samples=1)
+    asked = []
+    monkeypatch.setattr(memory, "require", lambda need, what, *rest: asked.append((what, need)))
+    require_fit(config, TASK, threads)
+    sizes = [b - a for a, b in itertools.pairwise(shard_cuts(batch, "cpu"))]
+    steps, architecture = tokens_of(TASK, 40), config.architecture()
+    one = memory.training_need(architecture, max(sizes), steps, 96, "chunked")
+    beside = 14 * 4 * architecture.parameter_count() + 22 * batch * steps
+    assert dict(asked)[asked[0][0]] == one * (shards or len(sizes)) + beside
+    assert "evaluating inputs of 2 symbols with 256 cells" in asked[1][0]
+
+
+def test_what_an_evaluation_needs(monkeypatch):
+    asked = []
+    monkeypatch.setattr(memory, "require", lambda need, *rest: asked.append(need))
+    architecture = Config.of(TASK, "paper").architecture()
+    for samples, threads in ((1, 4), (64, 4), (65, 4), (1000, 4), (1000, 1)):
+        require_memory(architecture, TASK, (7, 7), samples, 256, "cpu", threads, "--lengths")
+    one = memory.decoding_need(architecture, 1, tokens_of(TASK, 7), 256)
+    many = memory.decoding_need(architecture, 64, tokens_of(TASK, 7), 256)
+    assert asked == [one, many, 2 * many, 4 * many, many]
 
 
 def test_there_is_some_memory_here():
