@@ -37,6 +37,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "steps": 16_000,
         "batch_size": 32,
         "lr": 1e-3,
+        "restart_after": 2_000,
         "clip": 0.1,
         "cool_down": 3_000,
         "stop_when_solved": True,
