@@ -5,7 +5,7 @@ PYTHON ?= python3
 TASK ?= parity-check
 SEED ?= 0
 
-.PHONY: test train test-long test-kill lint format cuda-check bench-engine bench-scans gallery clean
+.PHONY: test train test-long test-kill test-draws lint format cuda-check bench-engine bench-scans gallery clean
 
 # One process for each of two cores: more would each compile and train for themselves.
 test: .venv/installed
@@ -26,6 +26,10 @@ lint: .venv/installed
 format: .venv/installed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
+
+# Random cases of the recurrences, every form beside the loop; an hour on one core.
+test-draws: .venv/installed
+	.venv/bin/python -m tests.pntm_np.scans.draw 200000
 
 # Runs that are killed at random moments, and whose system calls fail one by one (with strace, if there is one).
 test-kill: .venv/installed
