@@ -50,6 +50,8 @@ gallery: .venv/installed
 	.venv/bin/pntm trace results/checkpoints/cycle-navigation-pntm.safetensors siidissidi -o results/gallery/cycle-navigation.png
 	.venv/bin/pntm trace results/checkpoints/reverse-string-pntm.safetensors aabbabbbab -o results/gallery/reverse-string.png
 	.venv/bin/pntm trace results/checkpoints/duplicate-string-pntm.safetensors aabbabbb -o results/gallery/duplicate-string.png
+	.venv/bin/pntm trace results/checkpoints/modular-arithmetic-pntm.safetensors 1+2-4*3 -o results/gallery/modular-arithmetic.png
+	.venv/bin/pntm trace results/checkpoints/binary-addition-pntm.safetensors 01101+1011 -o results/gallery/binary-addition.png
 
 # Every form of the recurrences, from 64 to 65,536 steps; takes some minutes.
 bench-scans: .venv/installed
