@@ -165,7 +165,7 @@ def test_eval_as_json_and_as_a_picture(machine, tmp_path):
         shown.returncode == 0 and "score: exact match" in shown.stdout and "chosen on lengths up to 4" in shown.stderr
     )
     assert pntm("eval", str(machine / "model.safetensors"), "--lengths", "2", "--samples", "1").returncode == 0
-    done = pntm("eval", str(machine), "--lengths", "7", "--samples", "2", "--memory-size", "ample", "--json")
+    done = pntm("eval", str(machine), "--lengths", "3:7", "--samples", "2", "--memory-size", "ample", "--json")
     assert json.loads(done.stdout)["memory_size"] == 2 * (7 + 1 + 7) + 1
     done = pntm("eval", str(machine), "--lengths", "3", "--samples", "1", "--tau", "0.01", "--gate-tau", "0", "--json")
     assert (json.loads(done.stdout)["tau"], json.loads(done.stdout)["gate_tau"]) == (0.01, 0), "the paper's way"

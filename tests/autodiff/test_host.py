@@ -49,3 +49,12 @@ def test_odd_values(op):
         found, expected = op(x), op(x.astype(np.float64)).astype(np.float32)
     assert np.allclose(found, expected, rtol=1e-6, atol=1e-37, equal_nan=True)
     assert np.all((found > 0) | (x < -80) | np.isnan(x))
+
+
+def test_gelu_of_odd_values():
+    x = np.array([0.0, 3e38, -3e38, math.nan, 20, -20], np.float32)
+    with np.errstate(all="ignore"):
+        y, pullback = ad.vjp(ad.gelu, x)
+        slope = pullback(np.ones_like(y))[0]
+    assert np.array_equal(y, np.array([0, 3e38, 0, math.nan, 20, 0], np.float32), equal_nan=True)
+    assert np.array_equal(slope, [0.5, 1, 0, math.nan, 1, 0], equal_nan=True)

@@ -13,6 +13,7 @@ import pntm_np as pn
 from pntm_np import memory
 from pntm_np.evaluation.score import require_memory, tokens_of
 from pntm_np.models import MODELS, Options
+from pntm_np.models.summary import state_size
 from pntm_np.scans.forms import compiled
 from pntm_np.training.config import Config
 from pntm_np.training.learner import loss, shard_cuts
@@ -112,6 +113,13 @@ def test_what_an_evaluation_needs(monkeypatch):
     one = memory.decoding_need(architecture, 1, tokens_of(TASK, 7), 256)
     many = memory.decoding_need(architecture, 64, tokens_of(TASK, 7), 256)
     assert asked == [one, many, 2 * many, 4 * many, many]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_size_of_a_state_is_known_without_making_it(name: str):
+    architecture = Config.of(TASK, "paper", model=name).architecture()
+    for cells in (1, 2, 3, 96):
+        assert memory.state_numbers(architecture, cells) == state_size(architecture, cells)
 
 
 def test_there_is_some_memory_here():

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tasks import TASKS, Task, TaskError, check_task, find
+from tasks import TASKS, Task, TaskError, check_task, find, full_name
 
 OWN = """
 from tasks import Task
@@ -29,6 +29,14 @@ def test_names_and_beginnings_of_names():
         find("partiy")
     with pytest.raises(TaskError, match="unknown task ''"):
         find("")
+
+
+def test_a_beginning_that_is_ambiguous():
+    names = ["transformer-nope", "transformer-rope", "lstm", "lstm-wide"]
+    with pytest.raises(TaskError, match="model 'trans' is ambiguous: transformer-nope, transformer-rope"):
+        full_name("trans", names, "model")
+    assert full_name("transformer-r", names, "model") == "transformer-rope"
+    assert full_name("lstm", names, "model") == "lstm", "a whole name is never ambiguous"
 
 
 def test_a_task_of_ones_own(tmp_path: Path):
@@ -98,6 +106,7 @@ LATE = """
         ("x, x - 1", "is empty or has a gap"),
         ("x[:, :7], x", "have length 7"),
         ("x, x[:, :0]", "is empty or has a gap"),
+        ("x, 0 * x - (x[0] * 0 + range(length) == 3)", "is empty or has a gap"),
         ("exit(0)", "SystemExit"),
     ],
 )

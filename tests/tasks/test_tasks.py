@@ -174,6 +174,7 @@ def test_a_batch_predicts_the_answer_and_nothing_else(name: str):
             answer = task.solve(text) + ("$" if end_token else "")
             assert task.decode(targets[mask]) == answer
             first = int(np.argmax(mask))
+            assert mask[first : first + mask.sum()].all(), "the answer and its end are asked for without a gap"
             assert tokens[first] == task.separator, "the separator asks for the first symbol"
             assert (text + "|" + answer).startswith(read[: first + mask.sum()])
             assert np.array_equal(tokens[1:], targets[:-1])
@@ -186,8 +187,9 @@ def test_tokens_are_symbols_then_separator_then_an_end_if_there_is_one():
     with pytest.raises(TaskError, match=r"'\$' is not one of its symbols"):
         task.encode("a$")
     ending = task.with_end_token()
+    assert not task.end_token and task.vocabulary == 5, "a reading of its own"
     assert ending.encode("ab01|$").tolist() == [0, 1, 2, 3, 4, 5] and ending.vocabulary == 6 and ending.end == 5
     assert ending.decode(np.array([0, 5, NOTHING])) == "a$" and ending.solve("ab") == task.solve("ab")
-    assert task.with_end_token(False) is task and not task.end_token, "a reading of its own"
+    assert task.with_end_token(False) is task and ending.with_end_token() is ending
     with pytest.raises(TaskError, match="'x' is not one of its symbols"):
         task.encode("ax")

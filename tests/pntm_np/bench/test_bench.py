@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import cli
 from pntm_np import memory
+from pntm_np.arguments import Lengths
 from pntm_np.bench import forward, train_step
 from pntm_np.bench.ahead import Ahead
 from pntm_np.bench.clock import duration, summary
@@ -241,6 +242,20 @@ def test_the_floor_counts_what_the_paper_model_multiplies():
     (config,) = train_step.TrainSettings(models=("pntm",)).contestants()
     matrices = config.architecture().parameter_count() - 5 * 104 - 5 - 8 * 104  # all but embedding, bias and norms
     assert train_step.product_flops(config, 128, 81) == 6 * 128 * 81 * matrices
+
+
+def test_the_floor_counts_the_half_of_the_positions_that_attention_sees():
+    (config,) = train_step.TrainSettings(models=("transformer-nope",)).contestants()
+    shapes, rows, length = config.architecture().shapes(), 3, 50
+    matrices = sum(s[0] * s[1] for name, s in shapes.items() if len(s) == 2 and name != "embed.weight")
+    pairs = 5 * 2 * 64 * length / 2  # of a token, in five layers of width 64: q k and the weights times v
+    assert train_step.product_flops(config, rows, length) == 6 * rows * length * (matrices + pairs)
+
+
+def test_lengths_as_they_are_typed():
+    convert = lambda text: Lengths().convert(text, None, None)  # noqa: E731
+    assert convert("8:64") == convert("8:127") == (8, 16, 32, 64)
+    assert convert("3:3") == (3,) and convert("9,4,9") == (4, 9)
 
 
 BAD = [

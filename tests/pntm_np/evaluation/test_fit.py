@@ -31,7 +31,8 @@ def choose(monkeypatch, loss, model="pntm", **more):
 
     def fitted(model, samples, cells, options, *rest):
         assert max(drawn.tokens.shape[1] for _, drawn in samples) == 80, "chosen on the training lengths alone"
-        assert sum(len(drawn.tokens) for _, drawn in samples) >= 2000
+        assert sum(len(drawn.tokens) for _, drawn in samples) == 40 * 64
+        assert np.array_equal(samples[-1][1].tokens, batch(PARITY, generator(THRESHOLDS, 0, 40), 40, 64).tokens)
         return Fit({1: 1.0}, loss(options), 1000, 100)
 
     monkeypatch.setattr(thresholds, "fit", fitted)
@@ -50,10 +51,16 @@ def test_the_largest_thresholds_that_do_not_change_the_machine(monkeypatch):
     assert choose(monkeypatch, lambda o: math.nan) == (0, 0), "nothing to choose by"
 
 
+def test_gates_are_chosen_with_the_shifts_already_cut_off(monkeypatch):
+    """A gate that may be closed beside soft shifts may be needed beside sharp ones."""
+    assert choose(monkeypatch, lambda o: float(o.gate_tau > (0.1 if o.tau == 0 else 0.01))) == (0.5, 0.01)
+
+
 def test_half_of_the_probability_is_what_may_be_lost(monkeypatch):
     """The right answers of all inputs together: a loss of log 2; one answer that is no longer right costs more."""
     assert choose(monkeypatch, lambda o: 3.0 + 0.693 * (o.tau > 0.1))[0] == 0.5
     assert choose(monkeypatch, lambda o: 3.0 + 0.694 * (o.tau > 0.1))[0] == 0.1
+    assert choose(monkeypatch, lambda o: math.log(2) * (o.tau > 0.1))[0] == 0.5, "half itself is still enough"
 
 
 def test_thresholds_only_where_there_is_something_to_cut(monkeypatch):
@@ -128,5 +135,7 @@ def test_all_training_lengths_are_looked_at():
 
 def test_choosing_can_be_stopped():
     machine = pn.Model.new("pntm", 5, np.random.default_rng(0), width=8, heads=2, cell=4)
-    with Workers(1) as workers, pytest.raises(Stopped):
-        thresholds.choose_thresholds(machine, PARITY, 3, 32, Options(), workers, stop=lambda: True)
+    with Workers(1) as workers:
+        with pytest.raises(Stopped):
+            thresholds.choose_thresholds(machine, PARITY, 3, 32, Options(), workers, stop=lambda: True)
+        assert thresholds.choose_thresholds(machine, PARITY, 1, 8, Options(), workers), "nobody stops it by default"

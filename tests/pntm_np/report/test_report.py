@@ -79,6 +79,12 @@ def test_the_share_of_perfect_runs(made):
     assert recipe["perfect"] == "1.0" and recipe["paper: perfect"] == ""  # the paper has no such machine
 
 
+def test_every_run_by_length(made):
+    every = {(row["architecture"], row["task"], row["seed"]): row for row in rows(made, "runs")}
+    run = every["P-NTM", "reverse-string", "2"]  # right up to 80
+    assert [float(run[name]) for name in ("score", "on 1 to 40", "at 80", "at 120")] == [mean_to(80), 1, 1, 0]
+
+
 def test_a_run_that_misses_by_little_is_not_perfect(tmp_path):
     """5 of 10,240 answers are wrong: 0.9995."""
     for seed, right in ((1, 1.0), (2, 1 - 5 / 128)):

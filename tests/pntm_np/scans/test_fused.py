@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import autodiff as ad
 import cli
-from pntm_np.scans import FormUnavailable, HeadState, conv_shift_scan, forms, head_scan
+from pntm_np.scans import FormUnavailable, HeadState, conv_shift_scan, forms, gated_scan, head_scan, memory_scan
 from tests.pntm_np.scans.cases import deviation, distribution
 
 needs_numba = pytest.mark.skipif(not forms.compiled(), reason="Numba is not installed")
@@ -81,6 +81,43 @@ def test_threads_side_by_side_give_the_bits_of_one():
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: run("fused", arrays), range(12)):
             assert [x.tobytes() for x in found] == expected
+
+
+NEARLY_1 = (1 - 2.0 ** -np.arange(1, 24)).astype(np.float32)  # and each is a number of float32
+
+
+def close(found: np.ndarray, expected: np.ndarray) -> bool:
+    """Each number by itself, to the two roundings of a difference and a product."""
+    return bool(np.all(np.abs(found - expected) <= 2 * 2.0**-24 * np.abs(expected)))
+
+
+@needs_numba
+def test_what_a_gate_of_nearly_1_leaves_of_a_cotangent():
+    """(1 - z) g has all its digits; g - z g would have lost those that the two have in common."""
+    rng = np.random.default_rng(0)
+    g, c = (rng.standard_normal(23).astype(np.float32) for _ in range(2))
+    expected = (1 - NEARLY_1.astype(np.float64)) * g
+    z = NEARLY_1[None, None]
+    _, pullback = ad.vjp(lambda *a: gated_scan(*a, form="fused"), z, c[None, None], c[None])
+    assert close(pullback((np.zeros_like(z), g[None]))[2][0], expected)
+    for readers in (1, 4):  # few are read one by one, and four at once
+        q, w = np.zeros((1, 1, readers, 23), np.float32), NEARLY_1[None, None, None]
+        v, M = np.ones((1, 1, 1, 1), np.float32), np.ones((1, 1, 23, 1), np.float32)
+        (reads, _), pullback = ad.vjp(lambda *a: memory_scan(*a, form="fused"), q, w, v, M)
+        assert close(pullback((np.zeros_like(reads), g[None, None, :, None]))[3].ravel(), expected)
+
+
+@needs_numba
+def test_what_is_written_with_a_weight_of_1_is_what_was_given():
+    """To the last bit, whatever stood there before; and a weight of 0 leaves it alone."""
+    old, new = np.float32(1e8), np.float32(0.1)
+    z = np.array([[[1, 0, 1]]], np.float32)
+    states, last = gated_scan(z, np.full_like(z, new), np.full_like(z[0], old), form="fused")
+    assert states[0, 0].tolist() == last[0].tolist() == [new, old, new]
+    for readers in (1, 4):
+        v, M = np.full((1, 1, 1, 1), new), np.full((1, 1, 3, 1), old)
+        _, M = memory_scan(np.zeros((1, 1, readers, 3), np.float32), z[:, :, None], v, M, form="fused")
+        assert M.ravel().tolist() == [new, old, new]
 
 
 def test_where_it_cannot_run(monkeypatch):

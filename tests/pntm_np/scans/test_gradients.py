@@ -117,6 +117,17 @@ def test_heads_in_segments_equal_one_go(form: str, segment: int, rng):
     assert max(map(deviation, pulled(in_segments), pulled(composed))) <= 1e-12
 
 
+def test_the_paper_form_goes_through_time_in_one_go(rng):
+    """Its errors grow with the length; segments would begin anew with each and hide that."""
+    shifts = [rng.dirichlet(np.ones(3), (1, 300, h)) for h in (2, 1)]
+    values, state = rng.uniform(0.1, 1, (1, 300, 1, 2)), start_state(np, 1, 2, 1, 9, 2, np.float64)
+    start = np.concatenate(state[:2], axis=1)
+    addresses, _ = conv_shift_scan(np.concatenate(shifts, axis=2), start, form="paper")
+    expected, _ = memory_scan(addresses[:, :, :2], addresses[:, :, 2:], values, state.memory, form="paper")
+    assert np.array_equal(head_scan(*shifts, values, state, form="paper")[0], expected)
+    assert not np.array_equal(head_scan(*shifts, values, state, form="paper", segment=256)[0], expected)
+
+
 def test_heads_start_on_the_first_cell():
     state = start_state(np, 2, 3, 1, 4, 5)
     assert state.read_address.shape == (2, 3, 4) and state.write_address.shape == (2, 1, 4)

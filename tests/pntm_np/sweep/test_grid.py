@@ -75,6 +75,11 @@ def test_files_that_make_no_sense(tmp_path, change, said):
         read_grid(written(tmp_path, GOOD.replace(*change)))
 
 
+def test_a_variants_own_options_win_over_those_of_all_runs():
+    (run,) = grid([TASKS["parity-check"]], {"a": TINY | {"steps": 5}}, (1,), {"steps": 7, "batch_size": 3})
+    assert (run.config.steps, run.config.batch_size) == (5, 3)
+
+
 def test_no_variants(tmp_path):
     with pytest.raises(GridError, match="at least one variant"):
         read_grid(written(tmp_path, "seeds = 1"))

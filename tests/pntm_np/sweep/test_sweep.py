@@ -9,18 +9,24 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import cli
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.sweep.cluster import run_there
-from pntm_np.sweep.grid import read_grid
+from pntm_np.sweep.collect import collect
+from pntm_np.sweep.grid import GridError, Planned, read_grid
 from pntm_np.sweep.local import run_here
-from pntm_np.sweep.status import Standing, summary
+from pntm_np.sweep.session import left
+from pntm_np.sweep.status import Standing, standing, summary
 from pntm_np.sweep.supervise import Care, Outcome, failure, last_step, supervise
 from pntm_np.training.run import Progress, Run, RunBusy
+from tasks import TASKS
+from tests.pntm_np.report.made import fails_after, mean_to, write_run
 from tests.pntm_np.sweep.small import at_work, command, ends, files, gone, grid_file, started, sweep
 
 
@@ -92,6 +98,33 @@ def test_only_what_is_perfect_counts_as_perfect():
     runs = [Standing(f"p-{n}", "parity-check", "pntm", n, "done", 9, 9, s) for n, s in enumerate((1.0, 0.9995, None))]
     (row,) = summary(runs)
     assert (row["perfect"], row["best"], row["mean"]) == (1, 1.0, 0.99975)
+
+
+def test_what_has_been_collected_is_done_wherever_it_was_made(tmp_path):
+    place = write_run(tmp_path / "made", "parity-check", "pntm", 1, fails_after(60))
+    planned = Planned("parity-check", "pntm-recipe", Run(place).read_config())
+    new, kept = tmp_path / "new", tmp_path / "kept"
+    assert collect(tmp_path / "made", kept) == [planned.name]
+    now = standing(new, planned, kept)
+    assert (now.state, now.step, now.score) == ("done", 1000, mean_to(60))
+    assert standing(new, planned).state == "waiting"
+    assert left(new, [planned], False, kept) == [] and left(new, [planned], False, None) == [planned]
+    other = replace(planned, config=replace(planned.config, batch_size=7))
+    with pytest.raises(GridError, match=r"parity-check-pntm-recipe-1\.json: its batch_size is \d+, not 7"):
+        standing(new, other, kept)
+
+
+def test_runs_that_flags_ask_for():
+    asked = {"grid_file": None, "preset": None, "chosen": None, "names": None, "seeds": None, "options": ()}
+    assert cli.asked_for(None, **asked) == []
+    one = cli.asked_for(None, **asked | {"chosen": [TASKS["parity-check"]], "options": (("steps", 2000),)})
+    assert [(run.task, run.variant, run.config.preset, run.config.steps) for run in one] == [
+        ("parity-check", "pntm", "recipe", 2000)
+    ]
+    models = cli.asked_for(None, **asked | {"names": ("lstm", "ntm"), "seeds": (3, 4)})
+    assert len(models) == 6 * 2 * 2 and {run.config.preset for run in models} == {"recipe"}
+    paper = cli.asked_for(None, **asked | {"preset": "paper"})
+    assert len(paper) == 480 and {run.config.preset for run in paper} == {"paper"}
 
 
 def test_the_same_run_by_hand_and_in_a_sweep(finished, tmp_path):

@@ -123,6 +123,16 @@ def test_a_share_that_alone_counts_is_the_source():
     assert set(source_of_reads(model, traced(model)).values()) == {"write 2"}
 
 
+def test_a_share_that_changes_is_the_source_however_large_the_other_is():
+    model = small("pntm")
+    model.params = model.params | {"blocks.1.mixer.W_m": np.eye(6, dtype=np.float32)}
+    trace = traced(model)
+    found = np.full((len(trace), 6), 100, np.float32)
+    found[:, 3:] = np.arange(len(trace))[:, None] % 3  # the second write head's
+    heads = [replace(head, vectors=found) if head.kind == READ else head for head in trace.heads]
+    assert set(source_of_reads(model, replace(trace, heads=heads)).values()) == {"write 2"}
+
+
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_machine_is_explained(name):
     model = small(name)

@@ -205,6 +205,16 @@ def test_every_rounded_row_has_a_threshold_of_its_own():
     assert last["tau"].tolist() == [0.5, 0.5] and last["gate_tau"] == pytest.approx([0.1, 0.1])
 
 
+def test_thresholds_of_rows_are_drawn_for_every_step_and_shard():
+    cfg, losses = config(batch_size=32), set()
+    data = samples(cfg, 1)
+    twice = type(data)(*(np.concatenate([part[:16], part[:16]]) for part in data))  # two shards of the same rows
+    with Workers(1) as workers:
+        for rows, number in ((twice, 1), (twice, 2), (type(data)(*(part[:16] for part in twice)), 1)):
+            losses.add(learner(cfg, workers).step(rows, number, at(cfg, rounding=(FIRST, LAST))).loss)
+    assert len(losses) == 3
+
+
 def test_half_of_a_batch_is_rounded():
     """The loss of a step is that of rows 0, 2, .. with thresholds, of the others without."""
     cfg = config(sizes={}, batch_size=6)

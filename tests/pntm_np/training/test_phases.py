@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pntm_np.models import decide_heads
 from pntm_np.randomness import EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.training import Config, Run, session
+from pntm_np.training.flat import views
 from pntm_np.training.run import first_parameters
 from tests.pntm_np.training.stage import TASK, Killed, Silent, Stage, rows_of
 
@@ -42,8 +44,8 @@ PHASES = {"steps": 400, "eval_every": 10, "checkpoint_every": 7, "stop_when_solv
 
 
 def phases(step: int) -> float:
-    """Learns until 30, stumbles over rounding at 50, and makes a mistake in the first examination."""
-    return {10: 0.1, 20: 0.5, 50: 0.3}.get(step, 0.999 if step == 255 else 1.0)
+    """Learns until 30, stumbles over rounding at 50 and once in the last steps, and makes a mistake when examined."""
+    return {10: 0.1, 20: 0.5, 50: 0.3, 240: 0.3}.get(step, 0.999 if step == 255 else 1.0)
 
 
 def test_the_phases_of_a_run(monkeypatch, tmp_path):
@@ -69,6 +71,12 @@ def test_the_phases_of_a_run(monkeypatch, tmp_path):
     assert [row["certain"] for row in rows_of(stage.run) if "certain" in row] == [False, True]
 
 
+def test_a_machine_that_was_rounded_is_judged_as_it_was_trained(monkeypatch, tmp_path):
+    stage = Stage(monkeypatch, tmp_path, exact=phases, tau="auto", **PHASES)
+    result = session.conduct(stage.run, stage.config, TASK, True, 1, Silent(), lambda: False)
+    assert [asked["thresholds"] for asked in stage.evaluated] == [(result["tau"], result["gate_tau"])] == [(0.5, 0.1)]
+
+
 @pytest.mark.parametrize("cut", (5, 30, 31, 45, 52, 111, 230, 231, 250, 255, 256, 290))
 @pytest.mark.parametrize("way", ("stopped", "killed"))
 def test_cut_in_every_phase_and_resumed(monkeypatch, tmp_path, cut, way):
@@ -88,7 +96,7 @@ LATE = {"steps": 150, "eval_every": 10, "checkpoint_every": 7, "batch_size": 1, 
          "noise": 0.5, "rounding": True}  # fmt: skip
 
 
-@pytest.mark.parametrize("cut", (None, 29, 30, 31, 45, 60, 61))
+@pytest.mark.parametrize("cut", (None, 29, 30, 31, 45, 60, 61, 85, 139))
 def test_a_machine_that_learns_nothing_begins_again(monkeypatch, tmp_path, cut):
     """Without a fifth of its answers after 30 steps, and again after 60, from other parameters each time."""
     stage = Stage(monkeypatch, tmp_path, exact=lambda step: {20: 0.6, 80: 0.95}.get(step, 0.19), **LATE)
@@ -230,6 +238,17 @@ def test_every_seed_has_a_start_of_its_own(tmp_path):
         made[place] = run.load()[1].params
     assert np.array_equal(made["b"], made["c"])
     assert np.mean(made["a"] == made["b"]) < 0.2, "norms and biases alone begin alike"
+
+
+@pytest.mark.parametrize(("start", "gain"), [("uniform", 1.0), ("flax", 1.0), ("uniform", 4.0), ("flax", 4.0)])
+def test_training_begins_with_the_weights_that_were_asked_for(start, gain):
+    config = Config.of(TASK, "paper", start=start, head_gain=gain, sizes=RECIPE["sizes"])
+    architecture = config.architecture()
+    found = views(first_parameters(config, generator(PARAMETERS, 1)), architecture.shapes())
+    expected = decide_heads(architecture.init(generator(PARAMETERS, 1), start=start), gain)
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    other = architecture.init(generator(PARAMETERS, 1))
+    assert all(np.array_equal(found[name], other[name]) for name in other) == ((start, gain) == ("uniform", 1.0))
 
 
 def test_a_real_run_killed_in_each_phase_ends_in_the_same_bytes(tmp_path):
