@@ -5,7 +5,7 @@ PYTHON ?= python3
 TASK ?= parity-check
 SEED ?= 0
 
-.PHONY: test train test-long test-kill test-draws lint format cuda-check bench-engine bench-scans gallery clean
+.PHONY: test train test-long test-kill test-draws test-mutants lint format cuda-check bench-engine bench-scans gallery clean
 
 # One process for each of two cores: more would each compile and train for themselves.
 test: .venv/installed
@@ -34,6 +34,11 @@ test-draws: .venv/installed
 # Runs that are killed at random moments, and whose system calls fail one by one (with strace, if there is one).
 test-kill: .venv/installed
 	.venv/bin/python -m pytest -m kill
+
+# Bugs planted one at a time in a copy of the sources: do the tests notice? An hour or more. Some of them, by their area,
+# their file or a word of their description: make test-mutants ONLY=scans
+test-mutants: .venv/installed
+	.venv/bin/python -m tests.mutants.plant $(ONLY)
 
 # Every name and keyword that the sources use of CuPy, against the real one. It imports without a GPU.
 cuda-check: .venv-cuda/installed
