@@ -9,6 +9,7 @@ A bug that no test notices is a missing test. So is an entry whose text is not f
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from tests.mutants.table import BUGS, Bug
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = (".git", ".venv*", "runs", "build", "*.egg-info", ".hypothesis", ".pytest_cache", ".ruff_cache")
-LIMIT = 900  # seconds for one bug: kernels may have to be compiled, and a bug may never end
+LIMIT = 300  # seconds of a processor for the tests of one bug, which may never end; and ten times that by the clock
 PASSED, FAILED = 0, 1  # exit codes of pytest
 
 
@@ -55,8 +56,13 @@ def narrowed(tests: Iterable[str]) -> list[str]:
     return [test for test in every if "::" not in test or test.partition("::")[0] not in every]
 
 
-def run(tests: list[str], place: Path, limit: float | None = LIMIT) -> int | None:
+def run(tests: list[str], place: Path, limit: int | None = LIMIT) -> int | None:
     """The exit code of the tests in that copy; None if they took too long."""
+
+    def restrict() -> None:
+        if limit:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
     command = [sys.executable, "-m", "pytest", "-x", "-n0", "-p", "no:cacheprovider", *tests]
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environment["PYTHONPATH"] = str(place)  # before the sources that are installed
@@ -68,10 +74,12 @@ def run(tests: list[str], place: Path, limit: float | None = LIMIT) -> int | Non
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,
+            preexec_fn=restrict,
         )
         try:
-            return process.wait(limit)
+            code = process.wait(10 * limit if limit else None)
+            return None if code == -signal.SIGKILL else code
         except subprocess.TimeoutExpired:
             return None
         finally:

@@ -203,3 +203,5 @@ def test_text_cannot_end_the_script(tmp_path):
     with opened(tmp_path / "t.html") as page:
         ready(page)
         assert page.locator(".tokens span").first.inner_text() == "<"
+    content = (tmp_path / "t.html").read_text().split('id="trace">')[1].split("</script>")[0]
+    assert "<" not in content and "\\u003c" in content, "nor can the name of a file, which has more than one character"

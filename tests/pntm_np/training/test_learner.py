@@ -14,7 +14,7 @@ from pntm_np.training import learner as module
 from pntm_np.training.config import Config
 from pntm_np.training.flat import views
 from pntm_np.training.learner import Learner, loss, shards_of
-from pntm_np.training.noise import Noise
+from pntm_np.training.noise import QUANTILES, Noise
 from pntm_np.training.optimizer import Moments, adam
 from pntm_np.training.rounding import FIRST, LAST, next_threshold, row_thresholds
 from pntm_np.training.run import Progress
@@ -240,6 +240,7 @@ def test_noise_is_normal_and_its_own_for_every_step_and_shard():
     normal = ndtr(ordered / 0.5)
     # Kolmogorov and Smirnov: of 99,000 numbers that are normal, one set in a million deviates by 2.7 / sqrt(99,000)
     assert np.abs(normal - (np.arange(ordered.size) + 0.5) / ordered.size).max() < 2.7 / np.sqrt(ordered.size)
+    assert np.isfinite(QUANTILES).all() and np.allclose(QUANTILES, -QUANTILES[::-1], atol=1e-6), "no end is far off"
     cfg, losses = config(batch_size=32), set()
     data = samples(cfg, 1)
     twice = type(data)(*(np.concatenate([part[:16], part[:16]]) for part in data))  # two shards of the same rows
