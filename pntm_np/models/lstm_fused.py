@@ -55,6 +55,11 @@ def cell_backward(d_h, g_states, t, d_c, cells, saved, d_x):
             d_c[b, d] = c * f
 
 
+def transposed(W: Array) -> Array:
+    """W.T, laid out row by row: with the few rows of a shard a product by W.T as it lies takes several times as long."""
+    return np.ascontiguousarray(W.T)
+
+
 def before_each(h0: Array, states: Array) -> Array:
     """The states before every step, (B T, h)."""
     return np.concatenate([h0[:, None], states[:, :-1]], axis=1).reshape(-1, h0.shape[-1])
@@ -68,9 +73,10 @@ def lstm_scan_fused(x: Array, W_h: Array, h0: Array, c0: Array) -> Any:
     (batch, steps, _), size = x.shape, h0.shape[-1]
     states, cells = np.empty((batch, steps, size), dtype), np.empty((steps + 1, batch, size), dtype)
     saved, recurrent = np.empty((steps, batch, 5 * size), dtype), np.empty((batch, 4 * size), dtype)
+    W_t = transposed(W_h)
     h, cells[0] = h0, c0
     for t in range(steps):
-        np.matmul(h, W_h.T, out=recurrent)
+        np.matmul(h, W_t, out=recurrent)
         cell_forward(x, t, recurrent, cells, t, t + 1, saved, t, states)
         h = states[:, t]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import autodiff as ad
 from autodiff.backend import Array
-from pntm_np.models.lstm_fused import before_each, cell_backward, cell_forward
+from pntm_np.models.lstm_fused import before_each, cell_backward, cell_forward, transposed
 from pntm_np.models.ntm_kernels import heads_backward, heads_forward
 
 
@@ -29,12 +29,13 @@ def ntm_loop(gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0, kee
     seen = np.concatenate([r0, h0], axis=1).astype(dtype)  # [r ; h]
     sums = np.empty((batch, 4 * size), dtype)
     width, reads = r0.shape[-1], np.empty((batch, r0.shape[-1]), dtype)
+    recurrent_t, heads_t = transposed(recurrent), transposed(W_heads)
     cells[0], a[0, :, :heads], a[0, :, heads:], M[0] = c0, a_r0, a_w0, M0.swapaxes(1, 2)
     for t in range(steps):
         before, after, slot = t % (kept + 1), (t + 1) % (kept + 1), t % kept
-        np.matmul(seen, recurrent.T, out=sums)
+        np.matmul(seen, recurrent_t, out=sums)
         cell_forward(gates, t, sums, cells, before, after, saved, slot, hs)
-        np.matmul(hs[:, t], W_heads.T, out=raw[slot])
+        np.matmul(hs[:, t], heads_t, out=raw[slot])
         raw[slot] += b_heads
         heads_forward(raw[slot], heads, a, M, before, after, reads)
         rs[:, t] = seen[:, :width] = reads
