@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from pntm_np.untrusted import CheckpointError, open_regular
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # there may be room again later
 
 
 def unusable(directory: Path) -> str:
@@ -18,6 +23,16 @@ def unusable(directory: Path) -> str:
     return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} cannot be written to"
 
 
+def open_own(path: Path, flags: int) -> int:
+    """A descriptor of a file to be changed where it is. A link is not followed: it would be changed elsewhere."""
+    try:
+        return open_regular(path, flags | getattr(os, "O_NOFOLLOW", 0))
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CheckpointError(f"{path}: a link; it is not followed") from None
+        raise
+
+
 def beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial")
 
@@ -26,7 +41,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write beside ``path``, sync, and put in place in one step; on any failure the old file stays."""
     partial = beside(path)
     try:
-        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        partial.unlink(missing_ok=True)  # of a killed process, or a link to another place
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             write_all(file, content)
             os.fsync(file)
@@ -44,7 +60,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """One process at a time; the others wait."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    lock = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         with suppress(ImportError):  # no such locks on this system
             import fcntl

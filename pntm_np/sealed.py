@@ -12,20 +12,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import safetensors
 
+from pntm_np.untrusted import CheckpointError, open_regular, parse
+
 Shapes = dict[str, tuple[int, ...]]
 FORMAT = "pt"
 SEALED = ("format", "pntm", "config", "sha256")
-
-
-class CheckpointError(ValueError):
-    """The file is not a checkpoint, or does not fit its own configuration; the message says what is wrong."""
 
 
 def pack(arrays: dict[str, np.ndarray], kind: str, config: dict[str, Any]) -> bytes:
@@ -60,10 +57,7 @@ def unpack(
     CheckpointError if the file is not what it should be, OSError if it cannot be read.
     """
     path = os.fspath(path)
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise CheckpointError(f"{path}: not a usable checkpoint: not a regular file")
-    with open(path, "rb"):
-        pass  # a missing or unreadable file is the operating system's message
+    os.close(open_regular(path, os.O_RDONLY))  # a missing or unreadable file is the operating system's message
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             config, sums = _metadata(file.metadata() or {}, kind)
@@ -90,8 +84,8 @@ def _metadata(metadata: dict[str, str], kind: str) -> tuple[dict[str, Any], dict
     if not {*SEALED, "seal"} <= metadata.keys() or seal(metadata) != metadata["seal"]:
         raise CheckpointError("its metadata are damaged: their SHA-256 differs")
     try:
-        config, sums = json.loads(metadata["config"]), json.loads(metadata["sha256"])
-    except (ValueError, RecursionError):
+        config, sums = parse(metadata["config"]), parse(metadata["sha256"])
+    except ValueError:
         config = sums = None
     if not isinstance(config, dict) or not isinstance(sums, dict):
         raise CheckpointError("its configuration is not readable")

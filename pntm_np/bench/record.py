@@ -7,11 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pntm_np.bench.forward import Settings
+from pntm_np.bench.forward import MODELS, Settings
 from pntm_np.files import clear_partial, write_atomically
+from pntm_np.scans import FORMS
 from pntm_np.sealed import CheckpointError
+from pntm_np.untrusted import is_count, is_number, read_json
 
 ROW = {"mean", "std", "best", "runs", "peak_bytes", "difference", "agrees"}  # and what is timed
+LARGE = 1e12  # seconds or steps, or times as fast: more is a mistake, and cannot be drawn
 
 
 class BenchError(ValueError):
@@ -30,13 +33,13 @@ class Record:
         if not resume:
             raise BenchError(f"{self.path} holds a bench already; --resume goes on with it, --out names another file")
         try:
-            kept = json.loads(self.path.read_text())
+            kept = read_json(self.path)
             settings, rows = kept["settings"], kept["rows"]
             found = {(r["model"], r["form"], r["length"]): r for r in rows}
             changed = [k for k, v in self._settings().items() if settings.get(k) != v]
-            if not isinstance(kept["machine"], dict) or not all(row.keys() >= ROW for row in rows):
+            if not isinstance(kept["machine"], dict) or not all(map(is_row, rows)):
                 raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(f"{self.path}: no bench that can be resumed") from None
         if changed:
             name = changed[0]
@@ -63,6 +66,23 @@ class Record:
 
     def _settings(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self.settings).items()}
+
+
+def is_row(row: Any) -> bool:
+    """Whether that is a row as a bench writes it, in a file that is not trusted."""
+    if not isinstance(row, dict) or not row.keys() >= ROW:
+        return False
+    timed = row["mean"] is not None
+    return (
+        row.get("model") in MODELS
+        and row.get("form") in FORMS
+        and is_number(row.get("length"), 1, LARGE)
+        and is_count(row["runs"])
+        and all(is_number(row[name], 1 / LARGE, LARGE) if timed else row[name] is None for name in ("mean", "best"))
+        and (is_number(row["std"], 0, LARGE) if timed else row["std"] is None)
+        and all(row[name] is None or is_number(row[name], 0) for name in ("peak_bytes", "difference"))
+        and (timed or isinstance(row.get("skipped", ""), str))
+    )
 
 
 def _short(value: Any) -> str:

@@ -6,12 +6,12 @@ killed leaves what it had saved.
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 from pntm_np.origin import made_by
 from pntm_np.training.run import Run
+from pntm_np.untrusted import CheckpointError, is_number, parse, read_bytes
 
 TIMING = "timing.jsonl"
 
@@ -43,21 +43,21 @@ def now() -> dict[str, float]:
 
 def total(run: Run) -> dict[str, Any]:
     """The whole run: seconds by the clock and of the processor, and what made it, as the last process says."""
-    spent: dict[str, Any] = {}
     try:
-        lines = run.path(TIMING).read_text().splitlines()
-    except (OSError, ValueError):
-        return spent
+        lines = read_bytes(run.path(TIMING)).splitlines()
+    except (OSError, CheckpointError):
+        return {}
+    spent: dict[str, Any] = {}
     for line in lines:
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parse(line)
+        except ValueError:
             continue  # cut off by a crash
         if not isinstance(row, dict):
             continue
         for name, value in row.items():
-            if name.endswith("seconds") and type(value) in (int, float):
-                spent[name] = round(spent.get(name, 0.0) + value, 3)
+            if name.endswith("seconds"):
+                spent[name] = round(spent.get(name, 0.0) + (value if is_number(value, 0) else 0.0), 3)
             elif name not in ("step", "from_step", "started", "diverged"):
                 spent[name] = value
     return spent

@@ -13,7 +13,6 @@ metrics are cut to the length that it remembers.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Iterator
@@ -26,12 +25,13 @@ import numpy as np
 
 from pntm_np.checkpoint import Model, save
 from pntm_np.evaluation.score import LengthScore
-from pntm_np.files import clear_partial, write_all, write_atomically
+from pntm_np.files import FULL, clear_partial, open_own, write_all, write_atomically
 from pntm_np.models import Thresholds, decide_heads
 from pntm_np.sealed import CheckpointError, Shapes, pack, unpack
 from pntm_np.training.config import Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.optimizer import Moments
+from pntm_np.untrusted import is_count, is_number, read_json
 
 KIND = "state-4"  # the version of the file
 FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "model.safetensors", "result.json")
@@ -118,9 +118,9 @@ class Run:
         """Make the directory, and keep every other process out of it; a process that dies lets go."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path(".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+            lock = open_own(self.path(".lock"), os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            if error.errno == errno.ENOSPC:
+            if error.errno in FULL:
                 raise
             raise RunError(f"--out {self.directory}: it cannot be written to: {error.strerror}") from None
         try:
@@ -143,8 +143,8 @@ class Run:
         try:
             import fcntl
 
-            lock = os.open(self.path(".lock"), os.O_RDWR)
-        except (ImportError, OSError):
+            lock = open_own(self.path(".lock"), os.O_RDWR)
+        except (ImportError, OSError, CheckpointError):
             return False
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -179,21 +179,21 @@ class Run:
         write_atomically(self.path(name), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        try:
-            content = json.loads(self.path(name).read_bytes())
-        except (ValueError, RecursionError):
-            content = None
+        content = read_json(self.path(name))
         if not isinstance(content, dict):
-            raise CheckpointError(f"{self.path(name)}: not readable as JSON")
+            raise CheckpointError(f"{self.path(name)}: not readable as JSON: not an object")
         return content
 
     # rows
     def append(self, name: str, row: dict[str, Any]) -> int:
         """Add a row to a .jsonl file; the file's new length."""
-        file = os.open(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        file = open_own(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             write_all(file, (json.dumps(row, allow_nan=False) + "\n").encode())
             return os.lseek(file, 0, os.SEEK_END)
+        except OSError as error:
+            error.filename = error.filename or str(self.path(name))  # a write names no file
+            raise
         finally:
             os.close(file)
 
@@ -201,7 +201,7 @@ class Run:
     def save(self, config: Config, progress: Progress) -> None:
         """Metrics first, then the state that remembers their length, then the machine."""
         if self.path("metrics.jsonl").exists():
-            file = os.open(self.path("metrics.jsonl"), os.O_RDWR)
+            file = open_own(self.path("metrics.jsonl"), os.O_RDWR)
             try:
                 os.fsync(file)
             finally:
@@ -237,17 +237,33 @@ class Run:
         if size < length:
             raise CheckpointError(f"{path}: it has {size:,} bytes; the run's state remembers {length:,}")
         if size > length:
-            os.truncate(path, length)
+            file = open_own(path, os.O_RDWR)
+            try:
+                os.ftruncate(file, length)
+            finally:
+                os.close(file)
 
 
 def is_result(result: Any) -> bool:
     """Whether that is what a run found, as far as others rely on it."""
     try:
+        config = Config.from_json(result["config"])
         rows = [LengthScore(**row) for row in result["by_length"]]
-        usable = bool(rows) and all(type(row.length) is int for row in rows) and result["stopped_by"] in REASONS
-        usable = usable and Config.from_json(result["config"]).task == result["task"]
-        keys = ("step", "restarts", "solved_at", "tau", "gate_tau", "score", "score_lengths", "exact_match")
-        return usable and all(key in result for key in keys)
+        first, last = config.lengths
+        longer = [max(first, config.max_length + 1), last] if last > config.max_length else None
+        shares = [share for row in rows for share in (row.exact_match, row.token_accuracy, row.chance)]
+        shares += [result[name] for name in ("exact_match", "tau", "gate_tau", *(["score"] if longer else []))]
+        counts = [row.samples for row in rows] + [result["step"], result["restarts"]]
+        return (
+            [row.length for row in rows] == list(range(first, last + 1))
+            and all(is_number(share, 0, 1) for share in shares)
+            and all(is_count(count) for count in counts)
+            and (result["solved_at"] is None or is_count(result["solved_at"]))
+            and result["score_lengths"] == longer
+            and (longer is not None or result["score"] is None)
+            and result["stopped_by"] in REASONS
+            and result["task"] == config.task
+        )
     except (KeyError, TypeError, ValueError):
         return False
 
