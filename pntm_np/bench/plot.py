@@ -8,6 +8,7 @@ from typing import Any
 
 from pntm_np.bench.record import partner
 from pntm_np.picture import pyplot, write_figure
+from pntm_np.untrusted import printable
 
 # colours that every eye tells apart (Okabe and Ito)
 COLOURS = {"sequential": "#666666", "paper": "#D55E00", "chunked": "#0072B2", "fused": "#009E73"}
@@ -32,7 +33,9 @@ def style(model: str, form: str) -> dict[str, Any]:
 def conditions(report: dict[str, Any]) -> str:
     machine, settings = report["machine"], report["settings"]
     device = machine["processor"] if settings["backend"] == "cpu" else machine["device"]
-    return f"batch {settings['batch']}, mean of {settings['runs']} runs; {device}, {settings['threads']} threads"
+    return printable(
+        f"batch {settings['batch']}, mean of {settings['runs']} runs; {device}, {settings['threads']} threads"
+    )
 
 
 def plot_bench(
@@ -53,7 +56,7 @@ def plot_bench(
     speedup.axhline(1, color="0.6", lw=1)
     for axes, label in ((time, "seconds for a forward pass"), (speedup, "times faster than NTM, like for like")):
         against_length(axes, label)
-    figure.suptitle(conditions(report), fontsize=10)
+    figure.suptitle(conditions(report), fontsize=10, parse_math=False)
     write_figure(figure, *paths)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pntm_np.bench.record import LARGE, is_row
 from pntm_np.models.titles import TITLES
 from pntm_np.report import paper
 from pntm_np.scans import FORMS
@@ -20,6 +20,7 @@ from pntm_np.training.cost import total
 from pntm_np.training.milestones import in_words
 from pntm_np.training.run import Run
 from pntm_np.training.schedule import ROUNDED_NOISE
+from pntm_np.untrusted import is_count, is_number, read_json
 from tasks import TASKS
 
 OURS = "+"  # of a group: by our recipe, where the paper has one of its own
@@ -31,6 +32,7 @@ BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswit
 ORDER = [*BASELINES, *MACHINES, *(group + END for group in MACHINES)]
 # In what a run may differ from its preset and still stand in the tables; every caption says how. The rest are rules.
 ANYWHERE = {"form", "backend", "checkpoint_every", "steps", "cool_down", "samples"}
+LONGEST = 200  # characters of a name in a file
 BUDGETS = {"paper": ANYWHERE | {"batch_size", "eval_every"}, "recipe": ANYWHERE}
 
 
@@ -114,14 +116,14 @@ def gather(directory: Path) -> Material:
     """Whatever is found below; what cannot be used is left out, with the reason."""
     found = Material()
     for path in sorted(directory.rglob("*.json")):
-        if not path.is_file() or path.name in ("result.json", "failure.json"):
+        if path.is_dir() or not path.exists() or path.name in ("result.json", "failure.json"):
             continue
         try:
             if path.name == "config.json":
                 _add_run(Run(path.parent), found)
             else:
                 _add_other(path, directory, found)
-        except CheckpointError as error:
+        except (CheckpointError, OSError) as error:
             found.left_out.append(str(error))
     tasks = list(paper.TASKS)
     found.runs = sorted(found.runs, key=lambda r: (ORDER.index(r.group), tasks.index(r.config.task), r.config.seed))
@@ -142,8 +144,8 @@ def _add_run(run: Run, found: Material) -> None:
 def _add(
     place: Path, config: Config, result: dict[str, Any] | None, cost: dict[str, Any], cause: str | None, found: Material
 ) -> None:
-    if result and not _numbers(result, "score", "tau", "gate_tau", "step"):
-        raise CheckpointError(f"{place}: not the result of a run")
+    if result and result["score"] is None:
+        raise CheckpointError(f"{place}: it was not judged on lengths longer than those of its training")
     if why := _foreign(config, [r.config for r in found.runs] if result else []):
         found.left_out.append(f"{place}: {why}")
     elif result:
@@ -174,10 +176,7 @@ def _foreign(config: Config, known: list[Config]) -> str:
 
 def _add_other(path: Path, directory: Path, found: Material) -> None:
     """An evaluation or a bench, by its keys; other files are none of our business."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{path}: not readable as JSON") from None
+    content = read_json(path)
     if not isinstance(content, dict):
         return
     if content.get("pntm") == KIND:
@@ -198,34 +197,45 @@ def _add_other(path: Path, directory: Path, found: Material) -> None:
 
 
 def _numbers(row: Any, *names: str) -> bool:
-    return isinstance(row, dict) and all(type(row.get(name)) in (int, float) for name in names)
+    return isinstance(row, dict) and all(is_number(row.get(name)) for name in names)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST
 
 
 def _is_evaluation(content: dict[str, Any]) -> bool:
     rows = content["by_length"]
-    usable = isinstance(rows, list) and rows and all(_numbers(r, "length", "samples", "exact_match") for r in rows)
-    words = isinstance(content["task"], str) and isinstance(content["model"], str)
-    return bool(usable and words and _numbers(content, "exact_match", "token_accuracy", "tau", "memory_size", "seed"))
+
+    def usable(row: Any) -> bool:
+        counted = isinstance(row, dict) and is_count(row.get("length"), 1) and is_count(row.get("samples"), 1)
+        return counted and is_number(row.get("exact_match"), 0, 1)
+
+    return (
+        isinstance(rows, list)
+        and bool(rows)
+        and all(map(usable, rows))
+        and all(_is_name(content[name]) for name in ("task", "model"))
+        and all(is_number(content.get(name), 0, 1) for name in ("exact_match", "token_accuracy", "tau"))
+        and is_number(content.get("gate_tau", 0), 0, 1)
+        and all(is_count(content.get(name)) for name in ("memory_size", "seed"))
+    )
 
 
 def _is_bench(content: dict[str, Any]) -> bool:
     machine, settings, rows = content["machine"], content["settings"], content["rows"]
-    if not (
-        isinstance(machine, dict) and isinstance(rows, list) and rows and _numbers(settings, "batch", "runs", "threads")
-    ):
+    if not (isinstance(machine, dict) and isinstance(settings, dict) and isinstance(rows, list) and rows):
         return False
-    keys = {"mean", "std", "best", "agrees", "peak_bytes", "speedup_over_ntm", "ntm_form"}
-    known = ("processor" if settings.get("backend") == "cpu" else "device") in machine
+    counted = all(is_count(settings.get(name), 1) for name in ("batch", "runs", "threads"))
+    known = _is_name(machine.get("processor" if settings.get("backend") == "cpu" else "device"))
 
     def usable(row: Any) -> bool:
-        return (
-            _numbers(row, "length")
-            and row.get("model") in ("ntm", "pntm")
-            and row.get("form") in FORMS
-            and keys <= row.keys()
-        )
+        return is_row(row) and row.get("ntm_form") in FORMS and is_ratio(row.get("speedup_over_ntm"))
 
-    return known and all(map(usable, rows))
+    def is_ratio(value: Any) -> bool:
+        return value is None or is_number(value, 1 / LARGE, LARGE)
+
+    return counted and known and all(map(usable, rows))
 
 
 def _is_step_bench(content: dict[str, Any]) -> bool:

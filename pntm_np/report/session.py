@@ -34,7 +34,7 @@ def report(directory: Path, out: Path, say: Callable[[str], None]) -> list[Table
     out.mkdir(parents=True, exist_ok=True)
     for table in tables:
         write_atomically(out / f"{table.name}.csv", table.as_csv().encode())
-        write_atomically(out / f"{table.name}.md", f"{table.as_markdown()}\n{table.caption}\n".encode())
+        write_atomically(out / f"{table.name}.md", table.as_markdown().encode())
     for figure in all_figures(material):
         png, svg = (out / f"{figure.name}.{kind}" for kind in ("png", "svg"))
         figure.draw(png, svg)

@@ -17,6 +17,7 @@ from pntm_np.evaluation.shown import share
 from pntm_np.report import paper
 from pntm_np.report.gather import END, MACHINES, NAMES, ORDER, Far, Material, Trained, budgets
 from pntm_np.training.session import EVALUATION_SEED
+from pntm_np.untrusted import printable
 
 ARCHITECTURES = ("lstm", "mingru", "transformer", *MACHINES)
 TRANSFORMERS = ("transformer-nope", "transformer-rope", "transformer-alibi", "transformer-fire")
@@ -35,6 +36,12 @@ class Table:
     rows: list[list[Any]]  # text, numbers or None
     caption: str
     marked: bool = False  # perfect scores in bold, for the eye
+
+    def __post_init__(self) -> None:
+        """Some of the text was read from files."""
+        object.__setattr__(self, "caption", printable(self.caption))
+        rows = [[printable(value) if isinstance(value, str) else value for value in row] for row in self.rows]
+        object.__setattr__(self, "rows", rows)
 
     def as_csv(self) -> str:
         text = io.StringIO()
@@ -55,8 +62,13 @@ class Table:
             return f"**{text}**" if self.marked and isinstance(row[k], float) and row[k] == 1 else text
 
         lines = ["| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
-        lines += ["| " + " | ".join(bold(row, k) for k in range(len(row))) + " |" for row in self.rows]
-        return "\n".join(lines) + "\n"
+        lines += ["| " + " | ".join(in_markdown(bold(row, k)) for k in range(len(row))) + " |" for row in self.rows]
+        return "\n".join(lines) + f"\n\n{in_markdown(self.caption)}\n"
+
+
+def in_markdown(text: str) -> str:
+    """Text that opens neither a column nor a tag."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def best(runs: list[Trained]) -> float | None:

@@ -234,11 +234,12 @@ def test_collect(tmp_path):
     itself = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "all")
     assert itself.exit_code == 2 and "these are the runs themselves" in itself.stderr
     (failed / "metrics.jsonl").write_text("5\n")
-    assert invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "new").exit_code == 4
-    assert not (tmp_path / "new").exists()
+    others = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "new")
+    assert others.exit_code == 4 and f"left out: {failed / 'metrics.jsonl'}: not the metrics" in others.stderr
+    assert len(list((tmp_path / "new").iterdir())) == 2, "the others are kept"
     (tmp_path / "kept" / f"{place.name}.json").write_text("{")
     broken = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "kept")
-    assert broken.exit_code == 4 and "Traceback" not in broken.stderr
+    assert broken.exit_code == 4 and "Traceback" not in broken.stderr and broken.stdout.startswith("1 runs")
     empty = tmp_path / "empty"
     empty.mkdir()
     assert invoke("sweep", "collect", empty, "--out", tmp_path / "x").exit_code == 2 and not (tmp_path / "x").exists()
