@@ -49,6 +49,7 @@ from pntm_np.bench.record import BenchError
 from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.trained import TaskNeeded
+from pntm_np.files import FULL
 from pntm_np.models import MODELS, STARTS
 from pntm_np.report.session import ReportError
 from pntm_np.scans import FORMS, FormUnavailable
@@ -57,6 +58,7 @@ from pntm_np.sweep.cluster import ClusterError
 from pntm_np.sweep.grid import GridError
 from pntm_np.trace.errors import TraceError
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
+from pntm_np.untrusted import printable
 from pntm_np.workers import Workers, cores
 from tasks import TASKS, TaskError
 
@@ -67,7 +69,6 @@ FAILED, USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 1, 2, 3, 4, 5
 signals = Signals()
 BENCHED = ("ntm", "pntm")
 TRACES = (".png", ".svg", ".pdf", ".html", ".json")
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Commands(click.Group):
@@ -194,7 +195,7 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
         numeric = all(isinstance(row[k], (int, float)) or row[k] == "-" for row in rows)
         shown.add_column(column, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
-        shown.add_row(*(f"{x:,}" if isinstance(x, int) else str(x) for x in row))
+        shown.add_row(*(f"{x:,}" if isinstance(x, int) else printable(str(x)) for x in row))
     Console(width=200, highlight=False, markup=False).print(shown)  # a narrow terminal wraps; nothing is left out
 
 
@@ -212,6 +213,8 @@ def bands_table(found: Any, max_length: int) -> None:
 
 
 def say(message: str) -> None:
+    """One line on stderr, whatever is in the names that it tells."""
+    message = printable(message)
     with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the message
         click.echo(message, err=True)
 
@@ -355,7 +358,7 @@ def train(
     count = f"{config.architecture().parameter_count():,} parameters"
     ending = " with end token" if task.end_token else ""
     title = f"{task.name}{ending}  {config.model}  {count}  seed {config.seed}  {run.directory}"
-    shown = display.display(config, title)
+    shown = display.display(config, printable(title))
     with signals:
         with shown:
             result = session.conduct(run, config, task, resume, threads, shown, lambda: bool(signals.received))
@@ -387,8 +390,8 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     score_line(result)
     named = ["--task", task.source] if task.source else []
     longer = ["pntm", "eval", str(run.directory), *named, "--lengths", str(10 * max_length)]
-    click.echo(f"\nlonger inputs:  {shlex.join(longer)}")
-    click.echo(f"ask it:         {shlex.join(['pntm', 'solve', str(run.directory), *named, example(task)])}")
+    ask = ["pntm", "solve", str(run.directory), *named, example(task)]
+    click.echo(f"\nlonger inputs:  {printable(shlex.join(longer))}\nask it:         {printable(shlex.join(ask))}")
 
 
 def spent(cost: dict[str, Any]) -> str:
@@ -831,6 +834,7 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
         raise click.UsageError(f"nothing is planned in {out} yet; give --grid, --preset, --tasks or --models", ctx)
     mine = grid.shard(runs, *given["part"]) if given["part"] else runs
     todo = session.left(out, mine, given["retry_failed"], given["done"])
+    session.require_tasks(todo)
     jobs = given["jobs"] or max(1, cores() // given["threads"])
     if not given["address"]:
         session.require_fit(todo, given["threads"])
@@ -843,13 +847,18 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
     say(f"{len(mine)} runs in {out}, {len(todo)} to do")
     care = Care(given["threads"], given["retries"], given["stall"])
     with signals:
-        session.sweep(out, mine, todo, jobs, care, client, given["done"], say, lambda: bool(signals.received))
+        ends = session.sweep(out, mine, todo, jobs, care, client, given["done"], say, lambda: bool(signals.received))
         if signals.received:
             say(f"stopped and saved; go on with: {shlex.join(['pntm', *sys.argv[1:]])}")
             return signals.exit_code
     found = [status.standing(out, run, given["done"]) for run in mine]
     print_sweep(found, as_json)
-    return FAILED if any(run.state == "failed" for run in found) else 0
+    missed = [end for end in ends if end.state == "unavailable"]
+    if missed:
+        say(f"{len(missed)} runs found no room, memory or device; the same command takes them up again")
+    if any(run.state == "failed" for run in found) or any(end.failed for end in ends):
+        return FAILED
+    return NOT_AVAILABLE if missed else 0
 
 
 def refuse_options(ctx: click.Context) -> None:
@@ -903,17 +912,21 @@ def sweep_status(directory: Path, as_json: bool) -> None:
 @click.argument("directory", type=Place(exists=True))
 @click.option("--out", type=Place(), required=True, help="Where to put them.")
 @json_option
-def sweep_collect(directory: Path, out: Path, as_json: bool) -> None:
+def sweep_collect(directory: Path, out: Path, as_json: bool) -> int:
     """Keep result, cost and thinned metrics of every run in DIRECTORY that has ended, each in one file.
 
     What is left is small enough for a repository, and enough for pntm report and for pntm sweep --done.
     """
     from pntm_np.sweep.collect import collect
 
-    names = collect(directory, out)
-    if not names:
+    names, left_out = collect(directory, out)
+    if not names and not left_out:
         raise click.UsageError(f"{directory}: there is no run in it that has ended")
-    click.echo(json.dumps({"out": str(out), "runs": names}) if as_json else f"{len(names)} runs in {out}")
+    for line in left_out:
+        say(f"left out: {line}")
+    told = {"out": str(out), "runs": names, "left_out": left_out}
+    click.echo(json.dumps(told) if as_json else printable(f"{len(names)} runs in {out}"))
+    return BAD_FILE if left_out else 0
 
 
 def print_sweep(found: list, as_json: bool) -> None:
@@ -931,7 +944,7 @@ def print_sweep(found: list, as_json: bool) -> None:
     table(["task", "variant", "runs", "done", "running", "failed", "perfect", "best", "mean"], rows)
     for run in found:
         if run.state == "failed":
-            click.echo(f"{run.name}: {run.cause}")
+            click.echo(printable(f"{run.name}: {run.cause}"))
 
 
 def print_forecast(runs: list, todo: list, jobs: int, threads: int, as_json: bool) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 
 from pntm_np.sweep.grid import GridError, Planned
 from pntm_np.sweep.local import Finished
-from pntm_np.sweep.supervise import POLL, Care, Outcome, supervise
+from pntm_np.sweep.supervise import LONGEST, POLL, Care, Outcome, outcome_of
 from pntm_np.training.config import Config
+from pntm_np.untrusted import printable
 
 DEATHS = 50  # of workers under one run, before it is given up
 CONNECTING, GONE = 15.0, 60.0  # seconds to wait for a scheduler, at first and later
@@ -56,7 +57,7 @@ def run_there(
     from distributed.scheduler import KilledWorker
 
     def submit(planned: Planned) -> Any:
-        facts = (planned.task, planned.variant, planned.config.as_json(), planned.source)
+        facts = (planned.variant, planned.config.as_json(), planned.source)
         return client.submit(_on_worker, str(directory.absolute()), facts, vars(care), pure=False, retries=0)
 
     futures = {submit(planned): planned for planned in runs}
@@ -78,7 +79,7 @@ def run_there(
                         continue
                     outcome = Outcome("crashed", f"its worker died {DEATHS} times")
                 elif error is not None:
-                    outcome = Outcome("crashed", f"{type(error).__name__}: {error}"[:300])
+                    outcome = Outcome("crashed", printable(f"{type(error).__name__}: {error}")[:LONGEST])
                 else:
                     outcome = Outcome(*future.result())
                     if outcome.state in ("stopped", "busy"):  # by a worker that was shut down: another one goes on
@@ -98,13 +99,13 @@ def _on_worker(directory: str, facts: tuple, care: dict[str, Any]) -> tuple[str,
 
     worker = get_worker()
     key = worker.get_current_task()
-    task, variant, config, source = facts
-    planned = Planned(task, variant, Config.from_json(config), source)
+    variant, config, source = facts
+    planned = Planned(variant, Config.from_json(config), source)
 
     def cancelled() -> bool:
         """Nobody wants it any more: the sweep was stopped, or died."""
         state = worker.state.tasks.get(key)
         return worker.status.name != "running" or state is None or state.state not in ("executing", "long-running")
 
-    outcome = supervise(Path(directory) / planned.name, planned, Care(**care), cancelled)
+    outcome = outcome_of(Path(directory) / planned.name, planned, Care(**care), cancelled)
     return outcome.state, outcome.cause, outcome.attempts

@@ -14,6 +14,7 @@ from pntm_np.sweep.supervise import FAILURE, failure
 from pntm_np.training import cost
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run, is_result
+from pntm_np.untrusted import is_number, parse, read_bytes, read_json
 
 KIND = "run-2"  # the version of the file
 ROWS = 200  # of the loss, at the most; every evaluation is kept
@@ -31,21 +32,26 @@ class Collected:
     evaluations: dict[str, list]  # step, exact_match and judged_loss, on the training lengths
 
 
-def collect(directory: Path, out: Path) -> list[str]:
-    """Copy the runs in ``directory`` that have ended, well or not; their names. All is read before any is written."""
+def collect(directory: Path, out: Path) -> tuple[list[str], list[str]]:
+    """Copy the runs in ``directory`` that have ended, well or not: their names, and why others were left out."""
     if why := unusable(out) or ("these are the runs themselves" if out.resolve() == directory.resolve() else ""):
         raise GridError(f"--out {out}: {why}")
     places = {path.parent for name in ("result.json", FAILURE) for path in directory.glob(f"*/{name}")}
-    kept = {place.name: small(Run(place)) for place in sorted(places)}
-    for name, found in kept.items():
-        there = read_collected(out, name)
+    kept, left_out = {}, []
+    for place in sorted(places):
+        try:
+            found, there = small(Run(place)), read_collected(out, place.name)
+        except (CheckpointError, OSError) as error:  # the others are as good as before
+            left_out.append(str(error))
+            continue
         if there and there.config != found.config:
-            raise GridError(f"{path_of(out, name)}: there is another run of that name; give another --out")
+            raise GridError(f"{path_of(out, place.name)}: there is another run of that name; give another --out")
+        kept[place.name] = found
     for name, found in kept.items():
         out.mkdir(parents=True, exist_ok=True)
         content = {"pntm": KIND, **asdict(found), "config": found.config.as_json()}
         write_atomically(path_of(out, name), (json.dumps(content, allow_nan=False) + "\n").encode())
-    return list(kept)
+    return list(kept), left_out
 
 
 def path_of(out: Path, name: str) -> Path:
@@ -57,12 +63,15 @@ def small(run: Run) -> Collected:
     result = run.read_result() if run.complete else None
     given_up = None if result else failure(run.directory)
     try:
-        rows = [json.loads(line) for line in run.path("metrics.jsonl").read_text().splitlines()]
+        lines = read_bytes(run.path("metrics.jsonl")).split(b"\n")[:-1]  # a last line without an end was cut by a crash
+        rows = [parse(line) for line in lines]
         losses = columns(thinned([row for row in rows if "loss" in row]))
         evaluations = columns([{k: row[k] for k in row if k != "by_length"} for row in rows if "exact_match" in row])
     except FileNotFoundError:
         losses, evaluations = {}, {}  # it failed before its first step
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, KeyError) as error:
+        if isinstance(error, CheckpointError):
+            raise
         raise CheckpointError(f"{run.path('metrics.jsonl')}: not the metrics of a run") from None
     facts = asdict(given_up) if given_up else None
     return Collected(run.read_config(), result, facts, cost.total(run), losses, evaluations)
@@ -72,11 +81,9 @@ def read_collected(out: Path, name: str) -> Collected | None:
     """The run of that name, if it has been collected."""
     path = path_of(out, name)
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path)
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{path}: not readable as JSON") from None
     found = collected(content)
     if found is None:
         raise CheckpointError(f"{path}: not a run as pntm sweep collect keeps it")
@@ -92,13 +99,22 @@ def collected(content: Any) -> Collected | None:
         found = Collected(**{**content, "config": Config.from_json(content["config"])})
     except (KeyError, TypeError, ValueError):
         return None
-    parts = (found.cost, found.losses, found.evaluations)
-    usable = is_result(found.result) if found.result is not None else isinstance(found.failure, dict)
-    return found if usable and all(isinstance(part, dict) for part in parts) else None
+    failed = found.failure or {}
+    parts = (failed, found.cost, found.losses, found.evaluations)
+    if not all(isinstance(part, dict) for part in parts):
+        return None
+    seconds = [value for name, value in found.cost.items() if name.endswith("seconds")]
+    told = found.result is not None or all(isinstance(failed.get(name), str) for name in ("state", "cause"))
+    usable = told and (found.result is None or is_result(found.result))
+    return found if usable and all(is_number(value, 0) for value in seconds) else None
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, list]:
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+    """ValueError if there is anything but numbers in them, or KeyError if one lacks what the first has."""
+    found = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+    if not all(is_number(value) or isinstance(value, bool) for values in found.values() for value in values):
+        raise ValueError
+    return found
 
 
 def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,12 +25,16 @@ import numpy as np
 
 from pntm_np.models import MODELS
 from pntm_np.training.config import PRESETS, Config, ConfigError
+from pntm_np.untrusted import CheckpointError, is_shallow, read_bytes
 from tasks import TASKS, Task, TaskError, find
 
 PAPER_SEEDS = tuple(int(s) for s in np.random.SeedSequence(0).generate_state(10))
 FIXED = ("task", "symbols", "seed")  # of a configuration: a grid gives them in its own way
 OPTIONS = tuple(f.name for f in fields(Config) if f.name not in FIXED)
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")  # a variant's, and a part of its directories'
+MOST_RUNS = 10_000
+DEEPEST = 8  # levels of nesting in a file
+MOST_BYTES, MOST_DOTS = 2**20, 2_000  # of a file: the time to read a key grows with the square of its dots
 
 
 class GridError(ValueError):
@@ -38,12 +43,19 @@ class GridError(ValueError):
 
 @dataclass(frozen=True)
 class Planned:
-    """A run that is to be made."""
+    """A run that is to be made. Its name is that of its directory."""
 
-    task: str
     variant: str
     config: Config
-    source: str | None = None  # of a task that is in a file of the user's
+    source: str = ""  # of a task in a file of the user's: as the command line, or the grid that it names, says
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.variant, str) or not NAME.fullmatch(self.variant):
+            raise GridError(f"variant {self.variant!r:.60}; expected letters, digits, dots, - and _")
+
+    @property
+    def task(self) -> str:
+        return self.config.task
 
     @property
     def name(self) -> str:
@@ -54,9 +66,17 @@ def read_grid(path: Path) -> list[Planned]:
     if not path.is_file():
         raise GridError(f"--grid {path}: expected a TOML file")
     try:
-        content = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = read_bytes(path).decode()
+        for count, most, what in ((len(text), MOST_BYTES, "characters"), (text.count("."), MOST_DOTS, "dots")):
+            if count > most:
+                raise GridError(f"{path}: it has {count:,} {what}; a grid has at most {most:,}")
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, CheckpointError) as error:
         raise GridError(f"{path}: not readable as TOML: {error}") from None
+    except RecursionError:
+        content = None
+    if content is None or not is_shallow(content, DEEPEST):
+        raise GridError(f"{path}: nested more than {DEEPEST} deep; a grid is not")
     if unknown := content.keys() - {"tasks", "seeds", "options", "variants"}:
         raise GridError(f"{path}: {sorted(unknown)[0]!r:.60}; a grid has tasks, seeds, options and variants")
     variants = content.get("variants", {})
@@ -94,17 +114,19 @@ def grid(
     tasks: Iterable[Task], variants: dict[str, dict[str, Any]], seeds: Iterable[int], options: dict[str, Any]
 ) -> list[Planned]:
     """Seed by seed, so that a sweep that is stopped early has a little of everything."""
-    runs = []
-    tasks = list(tasks)
-    for seed in seeds:
-        for name, own in variants.items():
-            if not NAME.fullmatch(name):
-                raise GridError(f"variant {name!r:.60}; expected letters, digits, dots, - and _")
-            runs += [_planned(task, name, options | own, seed) for task in tasks]
-    names = [run.name for run in runs]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise GridError(f"{sorted(twice)[0]} is there twice")
+    tasks, seeds = list(tasks), list(seeds)
+    check_count(len(tasks) * len(variants) * len(seeds))
+    runs = [
+        _planned(task, name, options | own, seed) for seed in seeds for name, own in variants.items() for task in tasks
+    ]
+    if twice := sorted(name for name, count in Counter(run.name for run in runs).items() if count > 1):
+        raise GridError(f"{twice[0]} is there twice")
     return runs
+
+
+def check_count(runs: int) -> None:
+    if runs > MOST_RUNS:
+        raise GridError(f"{runs:,} runs; a sweep has at most {MOST_RUNS:,}")
 
 
 def _planned(task: Task, variant: str, given: dict[str, Any], seed: int) -> Planned:
@@ -117,7 +139,7 @@ def _planned(task: Task, variant: str, given: dict[str, Any], seed: int) -> Plan
     if not isinstance(preset, str) or preset not in PRESETS:
         raise GridError(f"variant {variant}: preset is {preset!r:.60}; expected one of {', '.join(PRESETS)}")
     try:
-        return Planned(task.name, variant, Config.of(task, preset, seed=seed, **given), task.source)
+        return Planned(variant, Config.of(task, preset, seed=seed, **given), task.source)
     except ConfigError as error:
         raise GridError(f"variant {variant}: {error}") from None
 

@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from pntm_np.sweep.grid import Planned
-from pntm_np.sweep.supervise import POLL, Care, Outcome, supervise
+from pntm_np.sweep.supervise import POLL, Care, Outcome, outcome_of
 
 Finished = Callable[[Planned, Outcome], None]
 
@@ -24,10 +24,7 @@ def run_here(
     """``finished`` hears of every run that ends, ``look`` is called all the time."""
 
     def one(planned: Planned) -> Outcome:
-        try:
-            return Outcome("stopped") if stop() else supervise(directory / planned.name, planned, care, stop)
-        except Exception as error:  # such as a full disk: the other runs go on
-            return Outcome("crashed", f"{type(error).__name__}: {error}"[:300])
+        return Outcome("stopped") if stop() else outcome_of(directory / planned.name, planned, care, stop)
 
     with ThreadPoolExecutor(jobs) as pool:
         waiting = {pool.submit(one, planned): planned for planned in runs}

@@ -1,16 +1,23 @@
-"""What is planned in a sweep's directory, kept in ``sweep.json``; a later sweep may add runs, not change them."""
+"""What is planned in a sweep's directory, kept in ``sweep.json``; a later sweep may add runs, not change them.
+
+The file is not trusted: it says which runs there are, and nothing in it is imported. A task that is in a file of the
+user's is there by its name alone; where that file is, the command line says each time, or the grid that it names.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pntm_np.files import locked, write_atomically
 from pntm_np.sealed import CheckpointError
-from pntm_np.sweep.grid import GridError, Planned
+from pntm_np.sweep.grid import GridError, Planned, check_count
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run
+from pntm_np.untrusted import read_bytes, read_json
+from tasks import TASKS
 
 FILE = "sweep.json"
 
@@ -20,33 +27,48 @@ def read_plan(directory: Path) -> list[Planned]:
     path = directory / FILE
     if not path.exists():
         return []
+    content = read_json(path)
     try:
-        rows = json.loads(path.read_bytes())["runs"]
-        return [Planned(r["task"], r["variant"], Config.from_json(r["config"]), r["source"]) for r in rows]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise CheckpointError(f"{path}: not the plan of a sweep") from None
+        check_count(len(content["runs"]))
+        runs = [_row(row) for row in content["runs"]]
+        if len({run.name for run in runs}) < len(runs):
+            raise ValueError("a run is there twice")
+    except (ValueError, KeyError, TypeError) as error:
+        why = f": {error}" if isinstance(error, ValueError) else ""
+        raise CheckpointError(f"{path}: not the plan of a sweep{why}") from None
+    return runs
+
+
+def _row(row: dict[str, Any]) -> Planned:
+    run = Planned(row["variant"], Config.from_json(row["config"]))
+    if run.task in TASKS and run.config.symbols != TASKS[run.task].symbols:
+        raise ValueError(f"{run.name} has other symbols than {run.task}")
+    return run
 
 
 def extend_plan(directory: Path, runs: list[Planned]) -> list[Planned]:
     """The plan with these runs; refuses one that is planned, or was made, in another way."""
-    planned = {run.name: run for run in read_plan(directory)}
+    sources = {(run.task, run.config.symbols): run.source for run in runs}
+    before = [replace(run, source=sources.get((run.task, run.config.symbols), "")) for run in read_plan(directory)]
+    planned = {run.name: run for run in before}
     for run in runs:
-        before = planned.get(run.name)
-        kept = before.config if before else _made(directory / run.name)
+        kept = planned[run.name].config if run.name in planned else _made(directory / run.name)
         if kept is not None and kept != run.config:
             raise GridError(f"{directory / run.name}: {difference(kept, run.config)}; name the variant differently")
-    return list((planned | {run.name: run for run in runs}).values())
+    planned |= {run.name: run for run in runs}
+    check_count(len(planned))
+    return list(planned.values())
 
 
 def write_plan(directory: Path, runs: list[Planned]) -> None:
     """Add these runs; other sweeps may do so at the same time."""
     directory.mkdir(parents=True, exist_ok=True)
+    path = directory / FILE
     with locked(directory / ".sweep.lock"):
-        runs = extend_plan(directory, runs)
-        rows = [{"task": r.task, "variant": r.variant, "source": r.source, "config": r.config.as_json()} for r in runs]
-        content = json.dumps({"runs": rows}, indent=1) + "\n"
-        if not (directory / FILE).exists() or (directory / FILE).read_text() != content:
-            write_atomically(directory / FILE, content.encode())
+        rows = [{"variant": r.variant, "config": r.config.as_json()} for r in extend_plan(directory, runs)]
+        content = (json.dumps({"runs": rows}, indent=1) + "\n").encode()
+        if not path.exists() or read_bytes(path) != content:
+            write_atomically(path, content)
 
 
 def _made(directory: Path) -> Config | None:

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from pntm_np.sweep.grid import GridError, Planned
 from pntm_np.sweep.status import Standing, standing
 from pntm_np.sweep.supervise import FAILURE, Care, Outcome
 from pntm_np.training import session as training
+from pntm_np.untrusted import printable
 from tasks import TASKS, find
 
 LOOK = 2.0  # seconds between two looks at the runs
@@ -33,16 +33,26 @@ def left(directory: Path, runs: list[Planned], again: bool, done: Path | None) -
 
     def to_do(planned: Planned) -> bool:
         place, state = directory / planned.name, standing(directory, planned, done).state
-        if why := unusable(place):
+        if why := "it is a link; a sweep writes below --out alone" if place.is_symlink() else unusable(place):
             raise GridError(f"{place}: {why}")
         return state not in ("done", "failed") or (again and state == "failed" and (place / FAILURE).exists())
 
     return [planned for planned in runs if to_do(planned)]
 
 
+def require_tasks(runs: list[Planned]) -> None:
+    """Refuse runs of tasks that nobody has named: the plan in a directory is not asked where they are."""
+    for run in runs:
+        if run.task not in TASKS and not run.source:
+            raise GridError(
+                f"{run.name}: its task {run.task!r} is in a file of yours: name it again, by the --grid or --tasks of "
+                "this sweep"
+            )
+
+
 def require_fit(runs: list[Planned], threads: int) -> None:
     """Refuse runs that this machine cannot do, before anything is written."""
-    kinds = {repr(replace(run.config, seed=0)): run for run in runs}
+    kinds = {repr(vars(run.config) | {"seed": 0}): run for run in runs}
     for run in kinds.values():
         backend.load(run.config.backend)
         training.require_fit(run.config, find(run.source) if run.source else TASKS[run.task], threads)
@@ -63,13 +73,14 @@ def sweep(
     done: Path | None,
     say: Callable[[str], None],
     stop: Callable[[], bool],
-) -> None:
-    """Make the runs in ``todo``, here or by a cluster's client; what became of them is in their directories."""
+) -> list[Outcome]:
+    """Make the runs in ``todo``, here or by a cluster's client; what became of each."""
     with Overview(directory, runs, done, say, stop) as overview, client or nullcontext():
         if client is not None:
             cluster.run_there(client, directory, todo, care, overview.finished, overview.look, stop)
         else:
             local.run_here(directory, todo, jobs, care, overview.finished, overview.look, stop)
+    return overview.outcomes
 
 
 class Overview:
@@ -87,6 +98,7 @@ class Overview:
         self.began, self.looked, self.said = time.monotonic(), 0.0, time.monotonic()
         self.standings = {run.name: standing(directory, run, done) for run in runs}
         self.work_before = self._work()
+        self.outcomes: list[Outcome] = []
         self.live: Any = None
 
     def __enter__(self) -> Overview:
@@ -104,7 +116,8 @@ class Overview:
 
     def finished(self, planned: Planned, outcome: Outcome) -> None:
         now = self.standings[planned.name] = standing(self.directory, planned)
-        if outcome.failed:
+        self.outcomes.append(outcome)
+        if outcome.failed or outcome.state == "unavailable":
             self._print(f"{planned.name}: {outcome.state}: {outcome.cause}")
         elif outcome.state == "done":
             score = "" if now.score is None else f", exact match {share(now.score, 4)} on longer inputs"
@@ -136,7 +149,7 @@ class Overview:
 
     def _print(self, line: str) -> None:
         if self.live:
-            self.live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self.live.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
         else:
             self.say(line)
 

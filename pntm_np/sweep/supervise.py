@@ -14,26 +14,33 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pntm_np.files import write_atomically
+from pntm_np.files import FULL, open_own, write_atomically
+from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.grid import Planned
 from pntm_np.training.run import Run, RunBusy
+from pntm_np.untrusted import is_count, parse, printable, read_end, read_json
 
 LOG, FAILURE = "log.txt", "failure.json"
 POLL = 0.2  # seconds
 SAVING = 20.0  # seconds to save after SIGTERM
 BUSY = "another process is at work on this run"
 USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 2, 3, 4, 5  # exit codes of pntm train that trying again does not change
+GIVEN_UP = ("diverged", "crashed", "hung", "refused")
+LONGEST = 300  # characters of a cause
 
 
 @dataclass(frozen=True)
 class Outcome:
-    state: str  # done, diverged, crashed, hung, refused, stopped, or busy: another process has the run
+    """``state`` is done, stopped, busy (another process has the run), one of GIVEN_UP, or unavailable: there was no
+    room on the disk, no memory or no device. That says nothing of the run, and the next sweep takes it up."""
+
+    state: str
     cause: str = ""
     attempts: int = 0
 
     @property
     def failed(self) -> bool:
-        return self.state in ("diverged", "crashed", "hung", "refused")
+        return self.state in GIVEN_UP
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,19 @@ class Care:
     threads: int = 1
     retries: int = 2  # of a run that breaks without having got any further
     stall: float = 900.0  # seconds without a sign of life
+
+
+def outcome_of(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
+    """As ``supervise``; what goes wrong here and not in the run's process is an outcome as well: the others go on."""
+    try:
+        return supervise(directory, planned, care, stop)
+    except CheckpointError as error:
+        return Outcome("refused", printable(str(error))[:LONGEST])
+    except OSError as error:
+        cause = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return Outcome("unavailable" if error.errno in FULL else "crashed", printable(cause)[:LONGEST])
+    except Exception as error:
+        return Outcome("crashed", printable(f"{type(error).__name__}: {error}")[:LONGEST])
 
 
 def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
@@ -88,13 +108,13 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], 
 
 def _command(directory: Path, planned: Planned, care: Care) -> list[str]:
     task = [planned.source] if planned.source else []
-    start = [sys.executable, "-c", "import cli; cli.main()", "train", *task]
+    start = [sys.executable, "-P", "-m", "cli", "train", *task]  # -P: not a cli.py or random.py of the user's
     return [*start, "--resume", "--out", str(directory), "--threads", str(care.threads), "--end-with-parent"]
 
 
 def _attempt(run: Run, command: list[str], care: Care, stop: Callable[[], bool]) -> Outcome:
     log = run.path(LOG)
-    with open(log, "ab") as sink:
+    with os.fdopen(open_own(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as sink:
         began = sink.tell()
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=sink, start_new_session=True
@@ -118,7 +138,9 @@ def _attempt(run: Run, command: list[str], care: Care, stop: Callable[[], bool])
         return Outcome("done")
     if code == USAGE and any(BUSY in line for line in lines):  # the one at work writes into the same log
         return Outcome("busy")
-    if code in (USAGE, BAD_FILE, NOT_AVAILABLE):
+    if code == NOT_AVAILABLE:
+        return Outcome("unavailable", said or "no room on the disk, no memory, or no device")
+    if code in (USAGE, BAD_FILE):
         return Outcome("refused", said)
     if code == DIVERGED:
         return Outcome("diverged", said)
@@ -158,10 +180,11 @@ def _wait_until(stop: Callable[[], bool], seconds: float) -> bool:
 
 def _lines(log: Path, began: int) -> list[str]:
     """What has been said last."""
-    with contextlib.suppress(OSError), open(log, "rb") as file:
-        file.seek(max(began, os.path.getsize(log) - 4096))
-        return [line.strip()[:300] for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    return []
+    try:
+        text = read_end(log, 4096, began).decode(errors="replace")
+    except (OSError, CheckpointError):
+        return []
+    return [printable(line.strip())[:LONGEST] for line in text.splitlines() if line.strip()]
 
 
 def last_step(run: Run) -> int:
@@ -171,22 +194,25 @@ def last_step(run: Run) -> int:
 
 
 def last_row(run: Run) -> dict[str, Any]:
-    with contextlib.suppress(OSError), open(run.path("metrics.jsonl"), "rb") as file:
-        file.seek(max(0, os.path.getsize(file.name) - 4096))
-        for line in reversed(file.read().splitlines()):
+    with contextlib.suppress(OSError, CheckpointError):
+        for line in reversed(read_end(run.path("metrics.jsonl"), 4096).splitlines()):
             with contextlib.suppress(ValueError):
-                row = json.loads(line)
-                if isinstance(row, dict) and type(row.get("step")) is int:
+                row = parse(line)
+                if isinstance(row, dict) and is_count(row.get("step")):
                     return row
     return {}
 
 
 def failure(directory: Path) -> Outcome | None:
     """Why the run there was given up, if it was."""
+    path = directory / FAILURE
     try:
-        content = json.loads((directory / FAILURE).read_bytes())
-        return Outcome(str(content["state"]), str(content["cause"]), int(content["attempts"]))
+        content = read_json(path)
+        found = Outcome(content["state"], printable(content["cause"])[:LONGEST], content["attempts"])
+        if found.state in GIVEN_UP and is_count(found.attempts):
+            return found
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return Outcome("failed", f"{directory / FAILURE} is not readable; --retry-failed tries again")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return Outcome("failed", printable(f"{path} is not readable; --retry-failed tries again"))
