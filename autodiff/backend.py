@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -162,6 +163,12 @@ def kernels(*arrays: Any) -> Any:
 @functools.cache
 def _load_kernels() -> Any:
     return importlib.import_module("autodiff.compiled")
+
+
+def unkept() -> str:
+    """Why what is compiled is compiled again the next time; empty if it is kept, or nothing is compiled."""
+    kernel = sys.modules.get("autodiff.kernel")
+    return kernel.unkept() if kernel else ""
 
 
 def to_device(x: Any, name: str) -> Any:

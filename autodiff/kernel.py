@@ -5,33 +5,117 @@ Kernels are serial and release the interpreter's lock: threads call them side by
 
 from __future__ import annotations
 
-import contextlib
+import glob
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 ONE = np.float32(1)
 SOURCES = Path(__file__).resolve().parent.parent
+PACKAGES = ("autodiff", "pntm_np")
+IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|.*)|import\s+([\w.]+))", re.MULTILINE)
 
 
-def _fingerprint() -> str:
-    """Of all files with kernels."""
-    texts = (path.read_bytes() for name in ("autodiff", "pntm_np") for path in sorted((SOURCES / name).rglob("*.py")))
-    return hashlib.sha256(b"".join(text for text in texts if b"from autodiff.kernel import" in text)).hexdigest()
+def made_of(sources: Path) -> list[Path]:
+    """The files that kernels are made of: those with kernels, and all that they import, directly or not.
+
+    What a kernel uses of another file is compiled into it: functions, and also numbers.
+    """
+    every = (path for package in PACKAGES for path in (sources / package).rglob("*.py"))
+    found, left = set(), [path for path in every if "from autodiff.kernel import" in path.read_text("utf-8")]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            left += _imported(path, sources)
+    return sorted(found)
+
+
+def _imported(path: Path, sources: Path) -> Iterator[Path]:
+    for module, names, whole in IMPORT.findall(path.read_text("utf-8")):
+        parts = (module or whole).split(".")
+        place = sources.joinpath(*parts)
+        if parts[0] not in PACKAGES:
+            continue
+        inner = [place / f"{name}.py" for name in re.findall(r"\w+", names)]
+        files = [place.with_suffix(".py"), place / "__init__.py", *inner]  # a module, or a package and those in it
+        yield from (file for file in files if file.exists())
+
+
+def fingerprint(sources: Path) -> str:
+    """Of all that kernels are made of."""
+    content = [(path.relative_to(sources).as_posix(), path.read_text("utf-8")) for path in made_of(sources)]
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+
+
+FINGERPRINT = fingerprint(SOURCES)
+_unkept = ""
+
+
+def unkept() -> str:
+    """Why compiled kernels are not kept for the next time; empty if they are."""
+    return _unkept
+
+
+class _Named(CompileResultCacheImpl):
+    """Numba looks at a kernel's own file for changes. The fingerprint of all is a part of the files' names: nothing
+    that was compiled of other sources has the same."""
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return f"{super().get_filename_base(fullname, abiflags)}.{FINGERPRINT}"
 
 
 class _Cache(FunctionCache):
-    """Numba looks at a kernel's own file for changes; what is compiled in from others may change, too."""
+    """A cache is never in the way: what is damaged is compiled again, and what finds no room is not kept."""
 
-    fingerprint = _fingerprint()
+    _impl_class = _Named
 
-    def _index_key(self, *args: Any) -> tuple:
-        return (*super()._index_key(*args), self.fingerprint)
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            if self._index.is_file() or not self._index.exists():
+                return super().load_overload(sig, target_context)
+        except Exception:  # whatever comes of reading what is damaged
+            pass
+        self._forget()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        global _unkept
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            self._forget()  # the index may name what was not written
+            _unkept = f"{error.filename or self._cache_path}: {error.strerror}"
+        else:
+            _remove(path for path in self._files(self._name_of_all) if FINGERPRINT not in path.name)
+
+    @property
+    def _index(self) -> Path:
+        return Path(self._cache_file._index_path)
+
+    @property
+    def _name_of_all(self) -> str:
+        """How the files of this kernel begin, of whatever sources; then comes its line."""
+        return self._impl.filename_base.rsplit(".py", 1)[0].rpartition("-")[0] + "-"
+
+    def _files(self, beginning: str) -> list[Path]:
+        return list(Path(self._cache_path).glob(f"{glob.escape(beginning)}*.nb[ci]"))
+
+    def _forget(self) -> None:
+        _remove(self._files(self._impl.filename_base))
+
+
+def _remove(paths: Any) -> None:
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()
 
 
 def kernel(function: Callable) -> Callable:
@@ -69,6 +153,10 @@ def remains(share, old):
 
 def _compiled(function: Callable, freedom: set[str]) -> Callable:
     dispatcher = njit(nogil=True, error_model="numpy", fastmath=freedom)(function)
-    with contextlib.suppress(RuntimeError):  # nowhere to keep it: compiled anew in every process
-        dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with another key
+    try:
+        dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with other names
+    except RuntimeError:  # nowhere to keep it: compiled anew in every process
+        global _unkept
+        beside = Path(function.__code__.co_filename).parent / "__pycache__"
+        _unkept = f"neither {beside} nor the user's cache can be written to; NUMBA_CACHE_DIR names another place"
     return dispatcher
