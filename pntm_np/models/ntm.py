@@ -14,12 +14,11 @@ import autodiff as ad
 from autodiff.backend import Array
 from pntm_np.layers import Weights, linear
 from pntm_np.models.lstm import lstm_cell
+from pntm_np.models.ntm_bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
 from pntm_np.models.options import Options
 from pntm_np.scans.conv_shift.sequential import step as shift
 from pntm_np.scans.forms import check_form
 
-NORM_FLOOR = 1e-8  # of |k| and |M_i| in the cosine
-LOG_FLOOR = 1e-12  # added to an address before its logarithm: exact zeros are safe
 START = 1e-6  # of every number in the memory
 
 
@@ -58,6 +57,7 @@ def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Arr
     key (B, H, n), s (B, H, 3), beta, gate and gamma (B, H, 1).
     """
     xp = ad.array_module(key, M)
+    beta, gamma = xp.minimum(beta, STEEPEST), xp.minimum(gamma, STEEPEST)
     key_norm, key_slope = floored_norm(xp, key)
     cell_norm, cell_slope = floored_norm(xp, M)
     norms = key_norm[..., None] * cell_norm[:, None]
@@ -70,13 +70,13 @@ def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Arr
 
     def pullback(g):
         (d_scaled,) = sharp_pullback(g)
-        d_gamma = xp.sum(d_scaled * logs, axis=-1, keepdims=True)
+        d_gamma = xp.where(gamma >= STEEPEST, 0, xp.sum(d_scaled * logs, axis=-1, keepdims=True))
         d_moved = gamma * d_scaled / (moved + LOG_FLOOR)
         d_s = xp.stack([xp.sum(d_moved * xp.roll(mixed, offset, -1), axis=-1) for offset in (-1, 0, 1)], axis=-1)
         d_mixed = shift(d_moved, xp.flip(s, -1))
         d_gate = xp.sum(d_mixed * (content - a), axis=-1, keepdims=True)
         (d_logits,) = content_pullback(gate * d_mixed)
-        d_beta = xp.sum(d_logits * similarity, axis=-1, keepdims=True)
+        d_beta = xp.where(beta >= STEEPEST, 0, xp.sum(d_logits * similarity, axis=-1, keepdims=True))
         d_similarity = beta * d_logits
         d_dot, d_norms = d_similarity / norms, -d_similarity * similarity / norms
         d_key_norm = xp.sum(d_norms * cell_norm[:, None], axis=-1)

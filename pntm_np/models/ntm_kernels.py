@@ -11,7 +11,7 @@ import numpy as np
 from autodiff import scalar
 from autodiff.compiled import largest
 from autodiff.kernel import blend, kernel
-from pntm_np.models.ntm import LOG_FLOOR, NORM_FLOOR
+from pntm_np.models.ntm_bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
 from pntm_np.scans.inner import move
 
 
@@ -19,13 +19,14 @@ from pntm_np.scans.inner import move
 def activate(raw, b, heads, n, key, scalars, s, add, erase):
     """key (2H, n), scalars (2H, 3): beta, gate and gamma; s (2H, 3), add and erase (H, n)."""
     both, place = 2 * heads, 2 * heads * n
-    one = key.dtype.type(1)
+    one, steepest = key.dtype.type(1), key.dtype.type(STEEPEST)
     for h in range(both):
         for j in range(n):
             key[h, j] = scalar.tanh(raw[b, h * n + j])
-        scalars[h, 0] = scalar.softplus(raw[b, place + h])
+        beta, gamma = scalar.softplus(raw[b, place + h]), one + scalar.softplus(raw[b, place + 5 * both + h])
+        scalars[h, 0] = steepest if beta > steepest else beta
         scalars[h, 1] = scalar.sigmoid(raw[b, place + both + h])
-        scalars[h, 2] = one + scalar.softplus(raw[b, place + 5 * both + h])
+        scalars[h, 2] = steepest if gamma > steepest else gamma
         at = place + 2 * both + 3 * h
         top = max(raw[b, at], raw[b, at + 1], raw[b, at + 2])
         for k in range(3):
@@ -43,13 +44,15 @@ def activate(raw, b, heads, n, key, scalars, s, add, erase):
 @kernel
 def activate_back(raw, b, heads, n, key, scalars, s, add, erase, d_key, d_scalars, d_s, d_add, d_erase, d_raw):
     both, place = 2 * heads, 2 * heads * n
-    one = key.dtype.type(1)
+    one, zero, steepest = key.dtype.type(1), key.dtype.type(0), key.dtype.type(STEEPEST)
     for h in range(both):
         for j in range(n):
             d_raw[b, h * n + j] = d_key[h, j] * (one - key[h, j] * key[h, j])
-        d_raw[b, place + h] = d_scalars[h, 0] * scalar.sigmoid(raw[b, place + h])
+        d_beta = zero if scalars[h, 0] >= steepest else d_scalars[h, 0]
+        d_gamma = zero if scalars[h, 2] >= steepest else d_scalars[h, 2]
+        d_raw[b, place + h] = d_beta * scalar.sigmoid(raw[b, place + h])
         d_raw[b, place + both + h] = d_scalars[h, 1] * scalars[h, 1] * (one - scalars[h, 1])
-        d_raw[b, place + 5 * both + h] = d_scalars[h, 2] * scalar.sigmoid(raw[b, place + 5 * both + h])
+        d_raw[b, place + 5 * both + h] = d_gamma * scalar.sigmoid(raw[b, place + 5 * both + h])
         along = d_s[h, 0] * s[h, 0] + d_s[h, 1] * s[h, 1] + d_s[h, 2] * s[h, 2]
         for k in range(3):
             d_raw[b, place + 2 * both + 3 * h + k] = s[h, k] * (d_s[h, k] - along)

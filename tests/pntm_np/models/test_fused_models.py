@@ -87,6 +87,29 @@ def test_ntm_with_cells_and_keys_on_the_floor_of_the_norm():
     compare(ntm_scan_fused, definition, arrays, rng, bound=1e-9)
 
 
+@pytest.mark.parametrize("control", ["beta", "gamma"])
+@pytest.mark.parametrize("raw", [1e5, 1e20, 3e38])
+def test_ntm_with_controls_beyond_all_measure(control: str, raw: float):
+    """Finite, and the same in both forms: times a logarithm, 3e38 would be infinite in float32."""
+    from pntm_np.models.ntm_fused import ntm_scan_fused
+
+    rng, heads, n = np.random.default_rng(3), 2, 4
+    definition, arrays = ntm_case(rng, 2, 5, heads, n, 9, 3)
+    arrays = [x.astype(np.float32) for x in arrays]
+    place = 2 * heads * (n if control == "beta" else n + 5)  # after the keys; and after beta, gate and shift
+    arrays[3][place : place + 2 * heads] = raw
+    expected, pullback = ad.vjp(definition, *arrays)
+    found, fused_pullback = ad.vjp(ntm_scan_fused, *arrays)
+    for f, e in zip(found, expected, strict=True):
+        assert np.isfinite(f).all() and np.abs(f - e).max() <= 1e-5  # of float32, along five steps
+    if control == "gamma":
+        assert np.array_equal(np.sort(found[4], axis=-1)[..., -1], np.ones((2, heads))), "one cell each"
+        # the largest is chosen: its gradient is 0. beta's, of a choice between nearly equal cells, would be rounding
+        gradients = (way(tuple(np.ones_like(e) for e in expected)) for way in (fused_pullback, pullback))
+        for f, e in zip(*gradients, strict=True):
+            assert np.isfinite(f).all() and np.abs(f - e).max() <= 1e-4 * max(1.0, np.abs(e).max())
+
+
 def test_ntm_without_a_way_back_keeps_only_the_last_state():
     from pntm_np.models.ntm_fused import ntm_loop
 
