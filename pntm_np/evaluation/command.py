@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from autodiff import array_module
-from pntm_np.checkpoint import Model
+import numpy as np
+
+from autodiff import array_module, backend, to_host
+from pntm_np.checkpoint import CheckpointError, Model
 from pntm_np.evaluation.score import Evaluation, evaluate, paper_cells
 from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.thresholds import CANDIDATES, choose_thresholds
@@ -17,6 +19,7 @@ from pntm_np.scans import default_form
 from pntm_np.workers import Workers
 from tasks import Task
 
+PREPARING = "preparing; the first time kernels are compiled, for some seconds"
 SILENCE = 1.5  # seconds of preparing after which one is told why nothing happens
 Asked = float | str | None  # a threshold as it was asked for: a number, auto, or nothing: the machine's own
 
@@ -40,13 +43,18 @@ class Evaluating:
 
 def prepare(model: Model, options: Options, say: Callable[[str], None]) -> None:
     """One step ahead of the others: it loads compiled kernels, or compiles and keeps them, which is said."""
-    timer = threading.Timer(SILENCE, say, ["compiling, for some seconds; this is kept for the next time"])
+    timer = threading.Timer(SILENCE, say, [PREPARING])
     timer.start()
     try:
-        token = array_module(model.params["embed.weight"]).zeros(1, "int64")
-        model.step(model.initial_state(1, 2), token, options)
+        xp = array_module(model.params["embed.weight"])
+        with np.errstate(all="ignore"):  # what is not finite is said below
+            _, logits = model.step(model.initial_state(1, 2), xp.zeros(1, "int64"), options)
     finally:
         timer.cancel()
+    if why := backend.unkept():
+        say(f"what was compiled is not kept for the next time: {why}")
+    if not np.isfinite(to_host(logits)).all():
+        raise CheckpointError("what the machine computes is not finite: its parameters are damaged, or it diverged")
 
 
 def thresholds(evaluating: Evaluating, tau: Asked, gate_tau: Asked, say: Callable[[str], None]) -> Options:

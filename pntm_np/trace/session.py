@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from pntm_np import memory
 from pntm_np.checkpoint import Model
 from pntm_np.evaluation.answer import symbols_only
@@ -18,7 +16,6 @@ from pntm_np.files import write_atomically
 from pntm_np.models.attention import Attention
 from pntm_np.models.ntm import NTM
 from pntm_np.models.pntm import PNTM
-from pntm_np.sealed import CheckpointError
 from pntm_np.trace.document import as_json
 from pntm_np.trace.errors import TraceError
 from pntm_np.trace.explain import explain
@@ -47,9 +44,6 @@ class Traced(NamedTuple):
 def load(asked: Asked, named: Task | None) -> tuple[Trained, Task]:
     """The machine and its task; one whose task is in a file that was not named is shown without what would be right."""
     trained = load_trained(asked.place)
-    for name, w in trained.model.params.items():
-        if not np.isfinite(w).all():
-            raise CheckpointError(f"{asked.place}: {name} is not finite: the machine is damaged, or it diverged")
     try:
         return trained, task_of(trained, named)
     except TaskNeeded:

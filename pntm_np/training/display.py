@@ -8,6 +8,7 @@ import time
 from typing import Any, TextIO
 
 from pntm_np.evaluation.bands import EIGHTHS, bars, grouped
+from pntm_np.evaluation.command import PREPARING
 from pntm_np.evaluation.fit import Fit
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.evaluation.shown import share
@@ -15,7 +16,6 @@ from pntm_np.progress import EVERY, clock_time
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
 
-PREPARING = "preparing; the first time kernels are compiled, for some seconds"
 SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
 BARS = 12  # of lengths, side by side
 
