@@ -22,9 +22,13 @@ from typing import Any
 
 import click
 
+try:
+    from pntm_np import memory
+except ImportError as error:  # such as a tasks.py of the user's that is found before ours
+    sys.exit(f"pntm: {error}")
+
 import autodiff
 from autodiff import backend as devices
-from pntm_np import memory
 from pntm_np.arguments import (
     CellRange,
     Cells,
@@ -79,6 +83,7 @@ class Commands(click.Group):
 
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         open_streams()
+        kwargs.setdefault("prog_name", "pntm")  # however it was started
         try:
             code = super().main(*args, standalone_mode=False, **kwargs)
             sys.exit(code if isinstance(code, int) else 0)

@@ -5,5 +5,8 @@ model = pn.load("model.safetensors")
 logits = model.forward(tokens)  # (B, T) integers -> (B, T, V)
 """
 
+import pntm_np.siblings  # before the others are imported
+
+# isort: split
 from pntm_np.checkpoint import CheckpointError, Model, load, save
 from pntm_np.models import MODELS, Options, Thresholds, build
