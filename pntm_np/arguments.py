@@ -264,9 +264,12 @@ class Setting(Value):
         if not equals or not option:
             self.fail(f"{value!r:.60}; expected NAME=VALUE, such as steps=1000", param, ctx)
         try:
-            return option.strip(), tomllib.loads(f"x = {text}")["x"]
+            found = tomllib.loads(f"x = {text}")["x"]
         except tomllib.TOMLDecodeError:
-            return option.strip(), text.strip()
+            found = text.strip()
+        except RecursionError:
+            self.fail(f"{value!r:.60}; it is nested too deeply", param, ctx)
+        return option.strip(), found
 
 
 class Shard(Value):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 GRID = """
 tasks = ["parity-check", "reverse-string", "cycle-navigation"]
@@ -31,6 +32,7 @@ sizes = {{ width = 8, heads = 2, cell = 4 }}
 noise = 0
 """
 SAME = ("model.safetensors", "metrics.jsonl", "config.json", "result.json")
+LIMIT = 1200  # seconds; no sweep here takes more than some of them
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
@@ -41,11 +43,13 @@ def grid_file(directory: Path, steps: int = 12) -> Path:
 
 
 def command(*args: object) -> list[str]:
-    return [sys.executable, "-c", "import cli; cli.main()", "sweep", *map(str, args)]
+    return [sys.executable, "-P", "-m", "cli", "sweep", *map(str, args)]
 
 
-def sweep(*args: object) -> subprocess.CompletedProcess:
-    return subprocess.run(command(*args), capture_output=True, text=True, env=ENVIRONMENT)
+def sweep(*args: object, **more: Any) -> subprocess.CompletedProcess:
+    """``more`` is for ``subprocess.run``."""
+    given = {"capture_output": True, "text": True, "env": ENVIRONMENT, "timeout": LIMIT} | more
+    return subprocess.run(command(*args), **given)
 
 
 def started(*args: object, log: Path) -> subprocess.Popen:
@@ -81,7 +85,7 @@ def completed_once(out: Path) -> Iterator[None]:
         yield
     finally:
         over.set()
-        thread.join()
+        thread.join(60)
     look()
     assert not again and seen
 

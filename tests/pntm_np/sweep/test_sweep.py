@@ -27,7 +27,7 @@ from pntm_np.sweep.supervise import Care, Outcome, failure, last_step, supervise
 from pntm_np.training.run import Progress, Run, RunBusy
 from tasks import TASKS
 from tests.pntm_np.report.made import fails_after, mean_to, write_run
-from tests.pntm_np.sweep.small import at_work, command, ends, files, gone, grid_file, started, sweep
+from tests.pntm_np.sweep.small import LIMIT, at_work, command, ends, files, gone, grid_file, started, sweep
 
 
 def within(seconds: float):
@@ -135,7 +135,7 @@ def test_the_same_run_by_hand_and_in_a_sweep(finished, tmp_path):
     task += ["--lengths", "1:5", "--samples", "2", "--eval-every", "20", "--checkpoint-every", "5", "--seed", "1"]
     task += ["--no-stop-when-solved", "--size", "width=8", "--size", "heads=2", "--size", "cell=4"]
     by_hand = [*command()[:-1], "train", *task, "--out", str(tmp_path / "run")]
-    assert subprocess.run(by_hand, capture_output=True).returncode == 0
+    assert subprocess.run(by_hand, capture_output=True, timeout=LIMIT).returncode == 0
     made = files(out)["reverse-string-noisy-1"]
     assert {name: (tmp_path / "run" / name).read_bytes() for name in made} == made
 
@@ -285,7 +285,7 @@ def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
         writer.start()
         outcome = supervise(run.directory, planned, Care(), within(60))
         over.set()
-        writer.join()
+        writer.join(60)
     assert outcome.state == "busy" and not run.path("failure.json").exists()
     assert "another process is at work" in log.read_text()
 
@@ -322,7 +322,10 @@ def test_a_run_that_crashes_one_that_hangs_and_one_that_diverges(tmp_path):
     assert gone(out)
     again = sweep("--out", out, "--json")
     assert again.returncode == 1 and "0 to do" in again.stderr
-    assert "3 to do" in sweep("--out", out, "--retry-failed", "--stall", "2", "--retries", "0").stderr
+    retried = ("--out", out, "--retry-failed", "--stall", "2", "--retries", "0")
+    unnamed = sweep(*retried)
+    assert unnamed.returncode == 2 and "its task 'crash' is in a file of yours" in unnamed.stderr
+    assert "3 to do" in sweep("--grid", grid, *retried).stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.kill)])
