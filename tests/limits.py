@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+LIMIT = 1200  # seconds for a process: none takes more than some of them, on a machine with nothing else to do
+
 
 class Hung(BaseException):
     """Not an Exception: nothing takes it for an error of its own."""

@@ -17,12 +17,13 @@ import pntm_np as pn
 from pntm_np import selftest
 from tests import standin
 from tests.autodiff.table import ROWS
+from tests.limits import LIMIT
 from tests.pntm_np.training.small import command as small_command
 from tests.pntm_np.training.small import pntm_train
 
 
 def pntm(*args: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "cli", *args], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "cli", *args], capture_output=True, text=True, timeout=LIMIT)
 
 
 def test_info_as_json_is_one_document():
@@ -141,11 +142,12 @@ def test_solve_as_json_and_from_stdin(machine):
     assert [row["text"] for row in rows] == ["aab", "b"] and [row["expected"] for row in rows] == ["011", "1"]
     assert all(isinstance(row["right"], bool) and isinstance(row["ended"], bool) for row in rows)
     done = subprocess.run(
-        [sys.executable, "-m", "cli", "solve", str(machine)], input=b"aab\r\nb\n\n", capture_output=True
+        [sys.executable, "-m", "cli", "solve", str(machine)], input=b"aab\r\nb\n\n", capture_output=True, timeout=LIMIT
     )
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 2
     for bad in (b"a\xff\n", "aé\n".encode("latin-1")):
-        done = subprocess.run([sys.executable, "-m", "cli", "solve", str(machine)], input=bad, capture_output=True)
+        command = [sys.executable, "-m", "cli", "solve", str(machine)]
+        done = subprocess.run(command, input=bad, capture_output=True, timeout=LIMIT)
         assert done.returncode == 2 and b"Traceback" not in done.stderr and b"at place 2" in done.stderr
 
 
@@ -179,16 +181,15 @@ def test_streams_that_lead_nowhere(closed: str, machine, tmp_path):
         ("tasks parity --count 20000", f"eval {machine} --lengths 1:3 --samples 2", f"solve {machine} ab")
     ):
         redirect = "" if "2>" in closed else f"2>{errors}"
-        done = subprocess.run(
-            ["bash", "-c", f"{sys.executable} -m cli {args} {redirect} {closed}"], capture_output=True, text=True
-        )
+        line = ["bash", "-c", f"{sys.executable} -m cli {args} {redirect} {closed}"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=LIMIT)
         seen = done.stderr + (errors.read_text() if errors.exists() else "")
         assert "Traceback" not in seen, (k, seen)
         if ">&-" not in closed and "|" not in closed and closed != ">/dev/full":
             assert done.returncode == 0 and done.stdout, (k, seen)
     out = tmp_path / "run"
     command = " ".join(map(str, ["exec", *small_command(out)]))
-    done = subprocess.run(["bash", "-c", f"{command} {closed}"], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", f"{command} {closed}"], capture_output=True, text=True, timeout=LIMIT)
     assert (out / "result.json").exists(), "a run goes on, whoever reads"
 
 

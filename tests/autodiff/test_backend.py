@@ -11,6 +11,7 @@ import pytest
 import autodiff as ad
 from autodiff import backend
 from tests import standin
+from tests.limits import LIMIT
 
 
 def test_importing_autodiff_does_not_import_cupy():
@@ -25,7 +26,7 @@ def test_importing_autodiff_does_not_import_cupy():
         "ad.value_and_grad(lambda p: ad.sum(ad.gelu(p)))(np.ones(3))\n"
         "assert not any(m.split('.')[0] in ('cupy', 'cupyx') for m in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
 
 

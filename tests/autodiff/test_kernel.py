@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from autodiff import backend
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.skipif(not backend.compiled(), reason="Numba is not installed")
 ROOT = Path(__file__).parent.parent.parent
@@ -57,7 +58,7 @@ def run(small: Path, before: str = "", **more: str) -> str:
     code = f"{before}\nimport runpy; runpy.run_module('pntm_np.adding', run_name='__main__')"
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(small)} | more
     command = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(command, env=environment, cwd=small, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, cwd=small, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -100,8 +100,8 @@ def test_threads_each_have_their_own_tape(device):
     for t in threads:
         t.start()
     for t in threads:
-        t.join()
-    assert not wrong
+        t.join(60)
+    assert not wrong and not any(t.is_alive() for t in threads)
 
 
 # ---- value_and_grad ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import cli
 import pntm_np as pn
+from tests.limits import LIMIT
 
 TRAINING = {"task": "parity-check", "symbols": "ab01", "max_length": 4, "end_token": True, "seed": 0, "step": 1}
 TRAINING |= {"lengths": [1, 12], "samples": 128}
@@ -129,7 +130,8 @@ def test_hostile_headers_cost_no_more_memory_than_the_file(tmp_path):
         paths.append(tmp_path / str(k))
         paths[-1].write_bytes(content)
     checkpoint(tmp_path / "good")
-    done = subprocess.run([sys.executable, "-c", PROBE, tmp_path / "good", *paths], capture_output=True, text=True)
+    command = [sys.executable, "-c", PROBE, tmp_path / "good", *paths]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     for (name, content), grown in zip(HOSTILE.items(), map(int, done.stdout.split()), strict=True):
         # a parsed header takes some times its text; pages come in lots

@@ -26,6 +26,7 @@ from pntm_np.models import BENCH_MODELS
 from pntm_np.progress import clock_time
 from pntm_np.scans import usable_forms
 from pntm_np.workers import Workers
+from tests.limits import LIMIT
 
 SMALL = ["bench", "--lengths", "3,20", "--runs", "2", "--warmup", "1", "--batch", "2", "--threads", "2"]
 KEYS = {"model", "form", "length", "mean", "std", "best", "runs", "speedup_over_ntm", "peak_bytes", "agrees"}
@@ -169,7 +170,8 @@ def test_stopped_and_resumed(directory: Path):
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "--resume" in errors and "Traceback" not in errors, errors
     kept = json.loads(Path("runs/bench.json").read_text())["rows"]
-    done = subprocess.run([*command, "--resume", "--json"], env=environment, capture_output=True, text=True)
+    resumed = [*command, "--resume", "--json"]
+    done = subprocess.run(resumed, env=environment, capture_output=True, text=True, timeout=LIMIT)
     rows = json.loads(done.stdout)["rows"]
     assert len(rows) == 6 > len(kept) and [r["mean"] for r in rows[: len(kept)]] == [r["mean"] for r in kept]
 

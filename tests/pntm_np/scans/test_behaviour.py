@@ -15,6 +15,7 @@ from pntm_np.scans import conv_shift_scan, gated_scan, head_scan, memory_scan, s
 from pntm_np.scans.forms import compiled
 from pntm_np.scans.memory import chunked as memory_chunked_module
 from tests import tally
+from tests.limits import LIMIT
 from tests.naming import raises_naming
 from tests.pntm_np.scans.cases import KINDS, SCANS, Case, deviation, run
 
@@ -296,7 +297,8 @@ def test_the_need_for_memory_does_not_grow_with_length():
     """One head pair at the paper's largest bench size, in a process of its own; its log-space form would need 17 GB."""
 
     def measured(length: int) -> int:
-        done = subprocess.run([sys.executable, "-c", MEASURE, str(length)], capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", MEASURE, str(length)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT)
         return int(done.stdout)
 
     # the least of three: how the allocator happens to lay things out comes to a megabyte or two

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.limits import LIMIT
 
 GRID = """
 tasks = ["parity-check", "reverse-string", "cycle-navigation"]
@@ -32,8 +34,13 @@ sizes = {{ width = 8, heads = 2, cell = 4 }}
 noise = 0
 """
 SAME = ("model.safetensors", "metrics.jsonl", "config.json", "result.json")
-LIMIT = 1200  # seconds; no sweep here takes more than some of them
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def within(seconds: float) -> Callable[[], bool]:
+    """To stop what would otherwise wait for ever."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() > until
 
 
 def grid_file(directory: Path, steps: int = 12) -> Path:

@@ -40,7 +40,7 @@ def test_here(undisturbed, tmp_path):
             if process.poll() is None:
                 if kills % 2:
                     process.kill()
-                    process.wait()
+                    process.wait(60)
                     assert gone(out), "a run outlived its sweep"
                 else:
                     for pid in at_work(out)[:1]:
@@ -74,12 +74,12 @@ def test_on_a_cluster_of_two_workers(undisturbed, tmp_path):
                 if process.poll() is None:
                     if kills % 4 == 3:
                         process.kill()
-                        process.wait()
+                        process.wait(60)
                         assert gone(out), "a run outlived its sweep"
                     else:
                         victim = kills % 2
                         workers[victim].kill()
-                        workers[victim].wait()
+                        workers[victim].wait(60)
                         workers[victim] = worker()
                     kills += 1
                 if process.poll() == -signal.SIGKILL:
@@ -90,6 +90,6 @@ def test_on_a_cluster_of_two_workers(undisturbed, tmp_path):
     finally:
         for p in (*workers, scheduler):
             p.kill()
-            p.wait()
+            p.wait(60)
         log.close()
     assert gone(out)

@@ -17,7 +17,8 @@ from pntm_np.sweep.grid import read_grid
 from pntm_np.sweep.local import run_here
 from pntm_np.sweep.supervise import Care
 from pntm_np.training.run import Run
-from tests.pntm_np.sweep.small import LIMIT, grid_file, sweep
+from tests.limits import LIMIT
+from tests.pntm_np.sweep.small import grid_file, sweep, within
 
 OWN = """
 from tasks.parity_check import ParityCheck
@@ -108,6 +109,6 @@ def test_no_room_for_the_files_of_the_sweep_itself(tmp_path, monkeypatch):
         write_config(run, config)
 
     monkeypatch.setattr(Run, "write_config", full)
-    run_here(tmp_path, [first, second], 1, Care(), lambda run, end: ended.update({run.name: end}), lambda: None, bool)
+    run_here(tmp_path, [first, second], 1, Care(), lambda r, end: ended.update({r.name: end}), int, within(LIMIT))
     assert ended[first.name].state == "unavailable" and ended[first.name].cause.endswith("No space left on device")
     assert ended[second.name].state == "done" and not (tmp_path / first.name / "failure.json").exists()

@@ -26,15 +26,9 @@ from pntm_np.sweep.status import Standing, standing, summary
 from pntm_np.sweep.supervise import Care, Outcome, failure, last_step, supervise
 from pntm_np.training.run import Progress, Run, RunBusy
 from tasks import TASKS
+from tests.limits import LIMIT, limit
 from tests.pntm_np.report.made import fails_after, mean_to, write_run
-from tests.pntm_np.sweep.small import LIMIT, at_work, command, ends, files, gone, grid_file, started, sweep
-
-
-def within(seconds: float):
-    """To stop what would otherwise wait for ever."""
-    until = time.monotonic() + seconds
-    return lambda: time.monotonic() > until
-
+from tests.pntm_np.sweep.small import at_work, command, ends, files, gone, grid_file, started, sweep, within
 
 BROKEN = """
 import os, sys, time
@@ -102,9 +96,9 @@ def test_only_what_is_perfect_counts_as_perfect():
 
 def test_what_has_been_collected_is_done_wherever_it_was_made(tmp_path):
     place = write_run(tmp_path / "made", "parity-check", "pntm", 1, fails_after(60))
-    planned = Planned("parity-check", "pntm-recipe", Run(place).read_config())
+    planned = Planned("pntm-recipe", Run(place).read_config())
     new, kept = tmp_path / "new", tmp_path / "kept"
-    assert collect(tmp_path / "made", kept) == [planned.name]
+    assert collect(tmp_path / "made", kept) == ([planned.name], [])
     now = standing(new, planned, kept)
     assert (now.state, now.step, now.score) == ("done", 1000, mean_to(60))
     assert standing(new, planned).state == "waiting"
@@ -165,7 +159,7 @@ def test_shards_may_start_at_the_same_time(tmp_path):
     shards = [
         started("--grid", grid, "--out", out, "--shard", f"{k}/4", log=tmp_path / f"log{k}") for k in (1, 2, 3, 4)
     ]
-    assert [process.wait(120) for process in shards] == [0] * 4
+    assert [process.wait(LIMIT) for process in shards] == [0] * 4
     found = json.loads(sweep("status", out, "--json").stdout)["runs"]
     assert [run["state"] for run in found] == ["done"] * 24
 
@@ -179,7 +173,7 @@ def test_a_run_that_another_sweep_has_is_left_to_it(tmp_path):
         assert run.at_work and supervise(run.directory, planned, Care(), within(60)).state == "busy"
         assert supervise(run.directory, planned, Care(), lambda: True).state == "stopped"
         assert sorted(run.directory.iterdir()) == before
-    assert not run.at_work and supervise(run.directory, planned, Care(), lambda: False).state == "done"
+    assert not run.at_work and supervise(run.directory, planned, Care(), within(LIMIT)).state == "done"
 
 
 def test_two_sweeps_give_up_what_always_breaks(tmp_path, monkeypatch):
@@ -357,15 +351,16 @@ def test_the_sweep_is_stopped_or_killed(number, tmp_path):
 def test_a_run_that_is_killed_is_taken_up_again(tmp_path):
     grid = grid_file(tmp_path, steps=500)
     planned, out = read_grid(grid)[0], tmp_path / "out"
-    kills = []
+    kills, late = [], within(LIMIT)
 
     def kill() -> bool:
         step = last_step(Run(out / planned.name))
         if len(kills) < 4 and step > max(kills, default=0) and (found := at_work(out)):
             os.kill(found[0], signal.SIGKILL)
-            os.waitid(os.P_PID, found[0], os.WEXITED | os.WNOWAIT)  # it may have got further until it died
+            with limit(60):  # it may have got further until it died
+                os.waitid(os.P_PID, found[0], os.WEXITED | os.WNOWAIT)
             kills.append(last_step(Run(out / planned.name)))
-        return False
+        return late()
 
     outcome = supervise(out / planned.name, planned, Care(retries=1), kill)
     assert outcome.state == "done" and len(kills) == 4

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.limits import LIMIT
+
 SMALL = [
     "parity-check",
     "--form",
@@ -54,7 +56,7 @@ def command(out: Path, *more: str) -> list[str]:
 
 
 def pntm_train(out: Path, *more: str) -> subprocess.CompletedProcess:
-    return subprocess.run(command(out, *more), capture_output=True, text=True, env=ENVIRONMENT)
+    return subprocess.run(command(out, *more), capture_output=True, text=True, env=ENVIRONMENT, timeout=LIMIT)
 
 
 def started(out: Path, *more: str) -> subprocess.Popen:

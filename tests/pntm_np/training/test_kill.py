@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pntm_np.training import Run
+from tests.limits import LIMIT
 from tests.pntm_np.training.small import ENVIRONMENT, command, files, pntm_train, send
 from tests.pntm_np.training.test_run import check_loadable, saved_run
 
@@ -35,7 +36,7 @@ def test_killed_at_fifty_random_moments(tmp_path: Path):
                 process.wait(rng.uniform(0.3, 1.1) * whole)
             except subprocess.TimeoutExpired:
                 send(process, signal.SIGKILL)
-                process.wait()
+                process.wait(60)
                 kills, undisturbed = kills + 1, False
                 if (out / "state.safetensors").exists():
                     steps.add(Run(out).load()[1].step)
@@ -74,7 +75,8 @@ def test_a_fault_in_every_system_call_of_a_save(fault: str, tmp_path: Path):
             for name in ("metrics.jsonl", "state.safetensors", "model.safetensors"):
                 trace += ["-P", str(out / name), "-P", str(out / f".{name}.partial")]
             trace += ["-e", f"trace={call}", "-e", f"inject={call}:{fault}:when={k}"]
-            done = subprocess.run([*trace, sys.executable, "-c", SAVE, str(out)], capture_output=True, env=ENVIRONMENT)
+            save = [*trace, sys.executable, "-c", SAVE, str(out)]
+            done = subprocess.run(save, capture_output=True, env=ENVIRONMENT, timeout=LIMIT)
             check_loadable(run)
             run.save(config, progress)
             assert run.load()[1].step == 1

@@ -17,6 +17,7 @@ from pntm_np.training.run import Progress
 from pntm_np.training.schedule import pace
 from pntm_np.workers import Workers
 from tasks import TASKS, batch
+from tests.limits import LIMIT
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -43,18 +44,23 @@ def test_every_model_learns_one_batch_by_heart(name: str):
     assert np.array_equal(np.argmax(logits, -1)[data.mask], data.targets[data.mask])
 
 
+def run(command: str) -> subprocess.CompletedProcess:
+    line = [sys.executable, "-m", "cli", *command.split()]
+    return subprocess.run(line, capture_output=True, text=True, timeout=5 * LIMIT)  # it learns, for minutes
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "max_length", "steps"), (("pntm", 40, 1500), ("ntm", 10, 3000)))
 def test_parity_check_from_the_command_line(name: str, max_length: int, steps: int, tmp_path):
     out = tmp_path / "run"
     command = f"train parity --model {name} --max-length {max_length} --steps {steps} --out {out} --no-stop-when-solved"
     command += f" --eval-every {steps} --lengths 1 --samples 1 --json"
-    done = subprocess.run([sys.executable, "-m", "cli", *command.split()], capture_output=True, text=True)
+    done = run(command)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     losses = [row["loss"] for row in rows if "loss" in row]
     assert np.median(losses[:3]) > 0.5 and max(losses[-10:]) < 1e-3, losses[-10:]
     # with the memory of training: NTM looks cells up by content, and is another machine with more of them
     command = f"eval {out} --lengths 1:{max_length} --samples 8 --memory-size {2 * max_length + 16} --json"
-    done = subprocess.run([sys.executable, "-m", "cli", *command.split()], capture_output=True, text=True)
+    done = run(command)
     assert done.returncode == 0 and json.loads(done.stdout)["exact_match"] > 0.98, done

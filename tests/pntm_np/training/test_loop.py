@@ -14,6 +14,7 @@ from pntm_np.evaluation.score import evaluate
 from pntm_np.randomness import BATCHES, generator
 from pntm_np.training import Config, Run, display, loop, session
 from pntm_np.training.learner import Report
+from tests.limits import LIMIT
 from tests.pntm_np.training.stage import TASK, Silent, Stage, rows_of
 
 
@@ -162,7 +163,8 @@ def test_bits_depend_neither_on_our_threads_nor_on_those_of_the_blas():
     found = set()
     for threads, blas in (("1", "1"), ("2", "2"), ("3", "4")):
         environment = os.environ | {"OPENBLAS_NUM_THREADS": blas, "MKL_NUM_THREADS": blas}
-        done = subprocess.run([sys.executable, "-c", STEP, threads], capture_output=True, text=True, env=environment)
+        given = {"capture_output": True, "text": True, "env": environment, "timeout": LIMIT}
+        done = subprocess.run([sys.executable, "-c", STEP, threads], **given)
         assert done.returncode == 0, done.stderr
         found.add(done.stdout)
     assert len(found) == 1

@@ -24,9 +24,14 @@ from pntm_np.sealed import CheckpointError, pack
 from pntm_np.training import Config, Run, cost
 from pntm_np.training.run import COUNTERS, Progress
 from tasks import TASKS
+from tests.limits import LIMIT, limit
 from tests.pntm_np.training.small import SAME, files, pntm_train, send, started, wait_for
 
 TASK = TASKS["parity-check"]
+
+
+def pntm(*args: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "cli", *args], capture_output=True, text=True, timeout=LIMIT)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +67,7 @@ def test_the_machine_remembers_its_thresholds_and_answers_as_its_result_says(tmp
     assert pntm_train(out).returncode == 0
     result, model = json.loads((out / "result.json").read_text()), pn.load(out / "model.safetensors")
     assert model.thresholds == (result["tau"], result["gate_tau"])
-    done = subprocess.run([sys.executable, "-m", "cli", "eval", str(out), "--json"], capture_output=True, text=True)
+    done = pntm("eval", str(out), "--json")
     found = json.loads(done.stdout)
     for key in ("tau", "gate_tau", "memory_size", "by_length", "score", "exact_match", "token_accuracy", "end_token"):
         assert found[key] == result[key], key
@@ -75,7 +80,7 @@ def test_what_a_run_cost_and_what_made_it(tmp_path):
     wait_for(out / "timing.jsonl")
     wait_for(out / "timing.jsonl", (out / "timing.jsonl").stat().st_size + 1)  # the first row of what was saved
     send(process, signal.SIGKILL)
-    process.communicate()
+    process.communicate(timeout=60)
     assert pntm_train(out, "--resume", "--threads", "1", "--steps", "600").returncode == 0
     rows = [json.loads(line) for line in (out / "timing.jsonl").read_text().splitlines()]
     assert [row["threads"] for row in rows if "threads" in row] == [2, 1]
@@ -188,20 +193,17 @@ def test_the_second_signal_ends_at_once_without_harm(reference, tmp_path):
 
 
 def test_resume_without_the_task_and_without_a_run(reference, tmp_path):
-    def pntm(*args: str) -> subprocess.CompletedProcess:
-        return subprocess.run([sys.executable, "-m", "cli", "train", *args], capture_output=True, text=True)
-
     out = tmp_path / "run"
-    none = pntm("--resume", "--out", str(out))
+    none = pntm("train", "--resume", "--out", str(out))
     assert none.returncode == 2 and "no run to resume" in none.stderr and not out.exists()
     process = started(out)
     wait_for(out / "state.safetensors")
     send(process, signal.SIGKILL)
-    process.communicate()
-    done = pntm("--resume", "--out", str(out))
+    process.communicate(timeout=60)
+    done = pntm("train", "--resume", "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert files(out) == reference
-    other = pntm("reverse", "--resume", "--out", str(out))
+    other = pntm("train", "reverse", "--resume", "--out", str(out))
     assert other.returncode == 2 and "is of parity-check, not of reverse-string" in other.stderr
 
 
@@ -227,9 +229,7 @@ def test_divergence_keeps_the_last_good_checkpoint_and_says_where(tmp_path):
         run.write_config(config)
         run.save(config, progress)
     before = (out / "state.safetensors").read_bytes()
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", "train", "--resume", "--out", str(out)], capture_output=True, text=True
-    )
+    done = pntm("train", "--resume", "--out", str(out))
     assert done.returncode == 3, done.stderr
     assert "not finite at step 4 (seed 0" in done.stderr and "Traceback" not in done.stderr
     assert (out / "state.safetensors").read_bytes() == before and not (out / "result.json").exists()
@@ -323,7 +323,8 @@ def test_sigkill_at_any_system_call_leaves_a_loadable_checkpoint(tmp_path):
                     Faults(patch, at, how)
                     run.save(config, progress)
                 os._exit(0)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+            with limit(60):
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
             check_loadable(run)
 
 
@@ -332,11 +333,12 @@ def test_a_full_disk_ends_the_run_with_one_message(tmp_path):
 
     from tests.pntm_np.training.small import ENVIRONMENT, command
 
-    def limit():
+    def small_files():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
 
-    done = subprocess.run(command(tmp_path / "run"), capture_output=True, text=True, env=ENVIRONMENT, preexec_fn=limit)
+    given = {"capture_output": True, "text": True, "env": ENVIRONMENT, "timeout": LIMIT}
+    done = subprocess.run(command(tmp_path / "run"), preexec_fn=small_files, **given)
     assert done.returncode == 5 and "File too large" in done.stderr and "Traceback" not in done.stderr
     assert pntm_train(tmp_path / "run", "--resume").returncode == 0
 
@@ -382,7 +384,7 @@ def test_more_steps_are_not_forgotten_when_killed(reference, tmp_path):
     process = started(out, "--resume", "--steps", "3000", "--checkpoint-every", "100000")
     wait_for(out / "metrics.jsonl", len(reference["metrics.jsonl"]) + 10)
     send(process, signal.SIGKILL)
-    process.communicate()
+    process.communicate(timeout=60)
     assert json.loads((out / "config.json").read_text())["steps"] == 3000
     done = pntm_train(out, "--resume", "--steps", "40", "--checkpoint-every", "7")
     assert done.returncode == 0 and json.loads((out / "result.json").read_text())["step"] == 40
@@ -401,8 +403,7 @@ def test_a_hostile_state_that_is_well_sealed(change, tmp_path):
     counters = {name: 0 for name in COUNTERS} | {"rounding": 0.0}
     arrays = {"params": progress.params, "adam.m": progress.moments.m, "adam.v": progress.moments.v}
     run.path("state.safetensors").write_bytes(pack(arrays, "state-4", {"config": Hostile().as_json(), **counters}))
-    args = [sys.executable, "-m", "cli", "train", "--resume", "--out", str(run.directory)]
-    done = subprocess.run(args, capture_output=True, text=True)
+    done = pntm("train", "--resume", "--out", str(run.directory))
     assert done.returncode == 4 and "Traceback" not in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
