@@ -85,7 +85,7 @@ def run(tests: list[str], place: Path, limit: int | None = LIMIT) -> int | None:
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)  # with all that the tests have started
-                process.wait()
+                process.wait(60)
 
 
 def outcome(bug: Bug, clean: Path, place: Path) -> str:
