@@ -65,6 +65,17 @@ def test_arrays_begin_at_a_multiple_of_eight_bytes(text: str):
     assert packed[8 : 8 + header].rstrip(b" ").endswith(b"}")
 
 
+def test_the_bytes_of_a_file_are_those_of_its_version():
+    """Whoever changes them gives the kind another number, and says so to the readers of older files."""
+    packed = sealed.pack({"b": np.arange(3), "a": np.ones((2, 1))}, "kind-1", {"y": 2, "x": [1.5, None]})
+    assert len(packed) == 476 and hashlib.sha256(packed).hexdigest()[:16] == "164d255f77afdd12"
+
+
+@pytest.mark.parametrize("size", [60, 61])
+def test_a_name_from_a_file_is_shown_up_to_its_sixtieth_character(size: int):
+    assert sealed.short("a" * size) == ("a" * 60 if size == 60 else "'" + "a" * 59)
+
+
 def test_the_order_of_keys_does_not_matter(tmp_path):
     sizes = {"width": 12, "heads": 2, "cell": 8}
     for name, order in (("a", list(sizes)), ("b", list(sizes)[::-1])):
