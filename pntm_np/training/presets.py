@@ -56,8 +56,10 @@ def preset_options(preset: str, model: str, max_length: int) -> dict[str, Any]:
     if preset == "paper":
         return common | PAPER
     recipe = common | RECIPES[model.partition("-")[0]]
-    if model == "pntm":  # heads that have met in small memories learn not to part too far
-        recipe["memory_size"] = (2 * paper_cells(max_length) // 3, paper_cells(max_length))
-    if model == "ntm":  # content addressing has to meet as many empty cells as there will be
-        recipe["learnt_memory_size"] = (paper_cells(max_length), evaluation_memory(3 * max_length))
+    if model in ("pntm", "ntm"):  # heads that have met in small memories learn not to part too far
+        usual = paper_cells(max_length)
+        smallest = 2 * usual // 3
+        recipe["memory_size"] = (smallest, usual)
+        if model == "ntm":  # content addressing has to meet as many empty cells as there will be
+            recipe["learnt_memory_size"] = (smallest, evaluation_memory(3 * max_length))
     return recipe

@@ -38,3 +38,11 @@ def test_our_recipe_is_the_same_for_all_tasks():
             assert {**each, "task": "", "symbols": ""} == {**found[0], "task": "", "symbols": ""}
             assert not each["end_token"]
     assert Config.of(TASK, "recipe").rounding and not Config.of(TASK, "recipe", model="ntm").rounding
+
+
+def test_memories_are_as_tight_as_that_of_the_evaluation_or_tighter():
+    """In cells for a symbol of the longest input; and an NTM meets as many cells as there will be."""
+    for model in ("pntm", "ntm"):
+        config = Config.of(TASK, "recipe", model=model)
+        assert config.memory_size == (64, 96) and 64 / 40 <= 256 / 120
+        assert config.learnt_memory_size == (None if model == "pntm" else (64, 256))
