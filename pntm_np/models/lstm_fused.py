@@ -56,7 +56,7 @@ def cell_backward(d_h, g_states, t, d_c, cells, saved, d_x):
 
 
 def transposed(W: Array) -> Array:
-    """W.T, laid out row by row: with the few rows of a shard a product by W.T as it lies takes several times as long."""
+    """W.T, laid out row by row: with the few rows of a shard, a product by W.T as it lies takes far longer."""
     return np.ascontiguousarray(W.T)
 
 
