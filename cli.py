@@ -245,7 +245,7 @@ def main() -> None:
     type=Named("preset", list(PRESETS)),
     default="recipe",
     show_default=True,
-    help="recipe: ours for the model, the same for all tasks; paper: exactly the paper.",
+    help="recipe: ours for the model, the same for all tasks; paper: every setting that the paper states.",
 )
 @click.option("--steps", type=MANY, help="Stop after so many, at the latest. [paper: 500000]")
 @click.option("--batch-size", type=MANY, help="Samples of a step. [paper: 128]")

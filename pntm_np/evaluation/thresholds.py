@@ -5,8 +5,8 @@ cuts the leak off; one that is too large cuts off what the machine needs. The ru
 answers of the training lengths do not tell the machine from itself, that is, with which all right answers together are
 at least half as probable as with the best one. First for the shifts, then for the gates.
 
-One answer that is no longer right costs more than that half; a ratio of likelihoods of two is what statistics call not
-worth mentioning. Nothing in the rule was set by looking at longer inputs.
+One answer that is no longer right costs more than that half; on Kass and Raftery's scale a ratio of likelihoods of two
+is "not worth more than a bare mention". An earlier rule was set by looking at longer inputs; this ratio was not.
 """
 
 from __future__ import annotations

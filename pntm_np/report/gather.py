@@ -18,6 +18,7 @@ from pntm_np.sweep.supervise import failure
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import total
 from pntm_np.training.milestones import in_words
+from pntm_np.training.rounding import ANSWERS
 from pntm_np.training.run import Run
 from pntm_np.training.schedule import ROUNDED_NOISE
 from pntm_np.untrusted import is_count, is_number, read_json
@@ -273,7 +274,10 @@ def _budget(runs: list[Trained]) -> str:
             else ""
         )
         text += f", {ROUNDED_NOISE * c.noise:g} under rounding" if c.noise and c.rounding else ""
-        text += ", shifts and gates rounded in the other half once learnt and ever after" if c.rounding else ""
+        rounded = (
+            f", shifts and gates rounded in the other half, ever more, once {ANSWERS:.0%} of the inputs are answered"
+        )
+        text += rounded if c.rounding else ""
         text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != paper.CELLS else ""
         text += f", of {_cells(c.learnt_memory_size)} once learnt" if c.learnt_memory_size else ""
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" and not c.rounding else ""

@@ -201,14 +201,13 @@ def far(evaluations: list[Far]) -> Table:
         "gate tau",
         "cells",
     ]
-    own = all(found["seed"] != EVALUATION_SEED for _, found in evaluations)
     return Table(
         "checkpoints",
-        "Machines on inputs of their own",
+        "Single machines",
         [*columns, "file"],
         rows,
-        "Evaluations of single machines, as pntm eval printed them."
-        + (" No run was judged, and no machine chosen, by these inputs: their seeds are others." if own else ""),
+        "Evaluations of single machines, as pntm eval printed them. No machine was chosen by them. Runs are judged on "
+        f"the inputs of seed {EVALUATION_SEED}; those of other seeds are different ones.",
         marked=True,
     )
 

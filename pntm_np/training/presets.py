@@ -1,4 +1,4 @@
-"""How runs are made if nothing else is said: exactly as in the paper, or by our recipe for the architecture.
+"""How runs are made if nothing else is said: as the paper states, or by our recipe for the architecture.
 
 A recipe is the same for all tasks. What follows from the longest input in training is computed from it.
 """

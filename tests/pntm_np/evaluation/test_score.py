@@ -279,5 +279,6 @@ def test_what_a_checkpoint_says_of_its_training(tmp_path):
 
 
 def test_only_what_is_perfect_looks_so():
-    assert [share(x, 3) for x in (0, 0.12345, 0.9985, 0.99999, 1.0)] == ["0.000", "0.123", "0.999", "0.999", "1.000"]
-    assert share(10_239 / 10_240, 4) == "0.9999" and share(0.99999, 4) == "0.9999"
+    assert [share(x, 3) for x in (0, 0.12345, 0.9985, 0.9996, 1.0)] == ["0.000", "0.123", "0.999", "0.9996", "1.000"]
+    assert share(10_239 / 10_240, 4) == share(10_239 / 10_240, 2) == "0.9999" and share(0.99999, 4) == "0.99999"
+    assert share(1 - 1e-9, 2) == "0.999999"
