@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pntm_np.evaluation.score import evaluation_memory, paper_cells
+from pntm_np.evaluation.score import MARGIN, evaluation_memory, paper_cells
 
 PRESETS = ("recipe", "paper")
 MAX_LENGTH = 40  # symbols, the paper's
@@ -34,12 +34,12 @@ RECIPES: dict[str, dict[str, Any]] = {
         "tau": "auto",
     },
     "ntm": {
-        "steps": 16_000,
+        "steps": 20_000,
         "batch_size": 32,
         "lr": 1e-3,
         "restart_after": 2_000,
         "clip": 0.1,
-        "cool_down": 3_000,
+        "cool_down": 6_000,
         "stop_when_solved": True,
         "eval_every": 100,
         "checkpoint_every": 200,
@@ -56,10 +56,9 @@ def preset_options(preset: str, model: str, max_length: int) -> dict[str, Any]:
     if preset == "paper":
         return common | PAPER
     recipe = common | RECIPES[model.partition("-")[0]]
-    if model in ("pntm", "ntm"):  # heads that have met in small memories learn not to part too far
-        usual = paper_cells(max_length)
-        smallest = 2 * usual // 3
-        recipe["memory_size"] = (smallest, usual)
-        if model == "ntm":  # content addressing has to meet as many empty cells as there will be
-            recipe["learnt_memory_size"] = (smallest, evaluation_memory(3 * max_length))
+    usual = paper_cells(max_length)
+    if model == "pntm":  # heads that have met in small memories learn not to part too far
+        recipe["memory_size"] = (2 * usual // 3, usual)
+    if model == "ntm":  # the same, more gently; and content addressing has to meet as many cells as there will be
+        recipe["learnt_memory_size"] = (2 * max_length + MARGIN // 2, evaluation_memory(3 * max_length))
     return recipe

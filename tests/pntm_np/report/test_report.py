@@ -101,7 +101,10 @@ def test_captions_say_how_the_budget_differs(made):
     recipe = RECIPES["pntm"]
     assert f"P-NTM, our recipe: batches of {recipe['batch_size']}, at most {recipe['steps']:,} iterations" in text
     assert f"the last {recipe['cool_down']:,} with a falling learning rate, which begin once" in text
-    assert "shifts and gates rounded in the other half, ever more, once 90% of the inputs are answered" in text and "memories of 64 to 96 cells" in text
+    assert (
+        "shifts and gates rounded in the other half, ever more, once 90% of the inputs are answered" in text
+        and "memories of 64 to 96 cells" in text
+    )
     assert "LSTM: batches of 32, 40,000 iterations, the last 8,000 with a falling learning rate." in text
     assert "| **1.00** |" in text
 
