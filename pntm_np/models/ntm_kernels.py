@@ -112,6 +112,31 @@ def dot(x, h, y, k):
 
 
 @kernel
+def dots(x, h, y, out):
+    """out[h] = y x[h], a matrix times a vector, four rows of y at a time."""
+    n, m = y.shape
+    whole = n - n % 4
+    for k in range(0, whole, 4):
+        first = second = third = fourth = x.dtype.type(0)
+        for i in range(m):
+            first += x[h, i] * y[k, i]
+            second += x[h, i] * y[k + 1, i]
+            third += x[h, i] * y[k + 2, i]
+            fourth += x[h, i] * y[k + 3, i]
+        out[h, k], out[h, k + 1], out[h, k + 2], out[h, k + 3] = first, second, third, fourth
+    for k in range(whole, n):
+        out[h, k] = dot(x, h, y, k)
+
+
+@kernel
+def transpose(x, y):
+    """y = x.T"""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y[j, i] = x[i, j]
+
+
+@kernel
 def cell_norms(M, norms):
     """norms[0] = |M_i|, at least the floor."""
     n, m = M.shape
@@ -176,6 +201,8 @@ def address_back(
     d_scalars,
     d_s,
     row,
+    d_dot,
+    key_t,
     g_norms,
 ):
     """g (2H, m), the cotangent of the addresses, becomes that of the ones before; d_M gains that of the memory."""
@@ -211,19 +238,20 @@ def address_back(
         for i in range(m):
             logit = content[h, i] * (gate * row[1, i] - along)
             d_beta += logit * similarity[h, i]
-            d_dot = beta * logit / (floored * norms[0, i])
-            row[0, i] = d_dot
-            d_norms = -d_dot * similarity[h, i]
+            d_dot[h, i] = beta * logit / (floored * norms[0, i])
+            d_norms = -d_dot[h, i] * similarity[h, i]
             d_length += d_norms * norms[0, i]
             g_norms[0, i] += d_norms * floored
         d_scalars[h, 0], d_scalars[h, 1], d_scalars[h, 2] = d_beta, d_gate, d_gamma
         slope = d_length / length if length > floor else zero
+        dots(d_dot, h, M, d_key)
         for j in range(n):
-            d_key[h, j] = dot(row, 0, M, j) + slope * key[h, j]
-            multiply_add(d_M, j, key[h, j], row, 0)
+            d_key[h, j] += slope * key[h, j]
     for i in range(m):
         g_norms[0, i] = g_norms[0, i] / norms[0, i] if norms[0, i] > floor else zero
+    transpose(key, key_t)
     for j in range(n):
+        product(key_t, j, d_dot, d_M)
         for i in range(m):
             d_M[j, i] += g_norms[0, i] * M[j, i]
 
@@ -243,20 +271,27 @@ def write_and_read(M, after, heads, erase, add, kept, gained, written, reads, b)
                 gained[0, i] += after[heads + h, i] * x
         for i in range(m):
             written[j, i] = kept[0, i] * M[j, i] + gained[0, i]
-        for h in range(heads):
-            reads[b, h * n + j] = dot(after, h, written, j)
+    found = reads[b].reshape((heads, n))
+    for h in range(heads):
+        dots(after, h, written, found)
 
 
 @kernel
-def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, b, g_M, g, d_erase, d_add, row):
+def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, reads_t, b, g_M, g, d_erase, d_add, row):
     """g_M, the cotangent of ``written``, becomes that of M through the write alone; g (2H, m) gains the addresses'."""
     n, m = M.shape
     one = M.dtype.type(1)
+    of_reads = g_reads[b].reshape((heads, n))
+    for h in range(heads):
+        product(of_reads, h, written, g)
+    transpose(of_reads, reads_t)
     for j in range(n):
-        for h in range(heads):
-            c = g_reads[b, h * n + j]
-            multiply_add(g, h, c, written, j)
-            multiply_add(g_M, j, c, after, h)
+        product(reads_t, j, after[:heads], g_M)
+    writing, g_writing = after[heads:], g[heads:]
+    for h in range(heads):
+        dots(writing, h, g_M, d_add)
+        product(add, h, g_M, g_writing)
+    for j in range(n):
         for i in range(m):
             before[0, i] = one
             row[0, i] = g_M[j, i] * M[j, i]  # times the factors of the heads behind each
@@ -265,9 +300,6 @@ def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, b
             for i in range(m):
                 before[h, i] = before[h - 1, i] * (one - after[heads + h - 1, i] * e)
         e = erase[heads - 1, j]
-        for h in range(heads):
-            d_add[h, j] = dot(after, heads + h, g_M, j)
-            multiply_add(g, heads + h, add[h, j], g_M, j)
         for i in range(m):
             g_M[j, i] *= before[heads - 1, i] * (one - after[2 * heads - 1, i] * e)  # what was kept
         for h in range(heads - 1, -1, -1):
@@ -310,16 +342,17 @@ def heads_backward(raw, heads, a, M, t, g_reads, g, g_M, d_raw):
     d_scalars, d_s, g_norms = np.empty_like(scalars), np.empty_like(s), np.empty_like(norms)
     similarity, content, mixed = np.empty((both, m), dtype), np.empty((both, m), dtype), np.empty((both, m), dtype)
     moved, logs, again = np.empty((both, m), dtype), np.empty((both, m), dtype), np.empty((both, m), dtype)
-    products, row = np.empty((heads, m), dtype), np.empty((2, m), dtype)
+    products, row, d_dot = np.empty((heads, m), dtype), np.empty((2, m), dtype), np.empty((both, m), dtype)
+    key_t, reads_t = np.empty((n, both), dtype), np.empty((n, heads), dtype)
     for b in range(batch):
         M_b, a_b, after, written, g_b, g_M_b = M[t, b], a[t, b], a[t + 1, b], M[t + 1, b], g[b], g_M[b]
         activate(raw, b, heads, n, key, scalars, s, add, erase)
         address(M_b, a_b, key, scalars, s, norms, similarity, content, mixed, moved, logs, again)
         write_and_read_back(
-            M_b, after, heads, erase, add, written, products, g_reads, b, g_M_b, g_b, d_erase, d_add, row
+            M_b, after, heads, erase, add, written, products, g_reads, reads_t, b, g_M_b, g_b, d_erase, d_add, row
         )
         address_back(
             M_b, a_b, key, scalars, s, norms, similarity, content, mixed, moved, logs, after, g_b, g_M_b,
-            d_key, d_scalars, d_s, row, g_norms,
+            d_key, d_scalars, d_s, row, d_dot, key_t, g_norms,
         )  # fmt: skip
         activate_back(raw, b, heads, n, key, scalars, s, add, erase, d_key, d_scalars, d_s, d_add, d_erase, d_raw)

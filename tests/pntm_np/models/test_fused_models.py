@@ -87,6 +87,18 @@ def test_ntm_with_cells_and_keys_on_the_floor_of_the_norm():
     compare(ntm_scan_fused, definition, arrays, rng, bound=1e-9)
 
 
+def test_the_bound_of_beta_and_gamma_in_the_compiled_form():
+    from pntm_np.models.ntm_bounds import STEEPEST
+    from pntm_np.models.ntm_kernels import activate
+
+    heads, n = 1, 2
+    raw = np.full((1, 2 * heads * (n + 6) + 2 * heads * n), 3e38, np.float32)
+    key, scalars, s = (np.empty((2 * heads, k), np.float32) for k in (n, 3, 3))
+    add, erase = (np.empty((heads, n), np.float32) for _ in range(2))
+    activate(raw, 0, heads, n, key, scalars, s, add, erase)
+    assert np.array_equal(scalars, [[STEEPEST, 1, STEEPEST]] * 2)
+
+
 @pytest.mark.parametrize("control", ["beta", "gamma"])
 @pytest.mark.parametrize("raw", [1e5, 1e20, 3e38])
 def test_ntm_with_controls_beyond_all_measure(control: str, raw: float):
