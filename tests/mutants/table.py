@@ -896,7 +896,7 @@ TABLE = {
          "pntm_np/models/test_fused_models.py::test_the_bound_of_beta_and_gamma_in_the_compiled_form"),
         ("beta is not bounded in the loop",
          "pntm_np/models/ntm.py", "beta, gamma = xp.minimum(beta, STEEPEST), xp.minimum(gamma, STEEPEST)", "gamma = xp.minimum(gamma, STEEPEST)",
-         "pntm_np/models/test_fused_models.py::test_ntm_with_controls_beyond_all_measure"),
+         "pntm_np/models/test_fused_models.py::test_the_bound_of_beta_and_gamma_in_the_loop"),
     ],
 }  # fmt: skip
 

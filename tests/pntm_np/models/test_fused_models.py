@@ -87,6 +87,21 @@ def test_ntm_with_cells_and_keys_on_the_floor_of_the_norm():
     compare(ntm_scan_fused, definition, arrays, rng, bound=1e-9)
 
 
+def test_the_bound_of_beta_and_gamma_in_the_loop():
+    """Beyond it nothing changes, also where a choice between nearly equal cells is not made yet."""
+    from pntm_np.models.ntm import address
+    from pntm_np.models.ntm_bounds import STEEPEST
+
+    def found(beta: float, gamma: float) -> np.ndarray:
+        key, M = np.array([[[1.0, 0.0]]]), np.array([[[1.0, 0.0], [1.0, 1e-3]]])  # cosines 1 and 1 - 5e-7
+        beta, gate, gamma = (np.full((1, 1, 1), x) for x in (beta, 0.5, gamma))
+        before = np.array([[[0.5, 0.5]]])
+        return address(key, beta, gate, np.array([[[0.0, 1.0, 0.0]]]), gamma, before, M)
+
+    for bounded, beyond in (((STEEPEST, 1), (3e38, 1)), ((0, STEEPEST), (0, 3e38))):
+        assert np.array_equal(found(*bounded), found(*beyond)) and found(*beyond).max() < 0.7
+
+
 def test_the_bound_of_beta_and_gamma_in_the_compiled_form():
     from pntm_np.models.ntm_bounds import STEEPEST
     from pntm_np.models.ntm_kernels import activate
