@@ -436,9 +436,10 @@ def test_a_machine_that_is_not_finite_does_not_answer(value: float, place):
     for name in model.params if value == 3e38 else ["decoder.bias"]:
         model.params[name] = np.full_like(model.params[name], value)
     pn.save(place / "machine", model)
+    said = "what the machine computes is not finite" if value == 3e38 else "decoder.bias is not finite"
     for command in (("eval", "machine", "--lengths", "1:3", "--samples", "2"), ("solve", "machine", "ab")):
         done = invoke(*command)
-        assert done.exit_code == 4 and "is not finite" in done.stderr and done.stdout == "", done.stderr
+        assert done.exit_code == 4 and said in done.stderr and done.stdout == "", done.stderr
         assert len(done.stderr.splitlines()) <= 2
 
 

@@ -67,7 +67,14 @@ def cache(small: Path) -> list[Path]:
     return sorted((small / "pntm_np" / "__pycache__").glob("*.nb*"))
 
 
-def test_a_number_in_another_file_is_a_part_of_a_kernel(small):
+@pytest.mark.parametrize("imported", ["from pntm_np.number import NUMBER", "from pntm_np import number"])
+def test_a_number_in_another_file_is_a_part_of_a_kernel(imported: str, small):
+    adding = small / "pntm_np" / "adding.py"
+    name = "NUMBER" if imported.endswith("NUMBER") else "number.NUMBER"
+    text = (
+        adding.read_text().replace("from pntm_np.number import NUMBER", imported).replace("x + NUMBER", f"x + {name}")
+    )
+    adding.write_text(text)
     assert run(small) == "2.0 compiled" and run(small) == "2.0 cached"
     kept = cache(small)
     (small / "pntm_np" / "number.py").write_text("NUMBER = 5.0\n")
