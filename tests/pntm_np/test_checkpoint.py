@@ -71,6 +71,22 @@ def test_the_bytes_of_a_file_are_those_of_its_version():
     assert len(packed) == 476 and hashlib.sha256(packed).hexdigest()[:16] == "164d255f77afdd12"
 
 
+def test_one_flipped_bit_in_a_number_is_noticed(tmp_path):
+    path = tmp_path / "m.safetensors"
+    pn.save(path, small())
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(pn.CheckpointError, match="is damaged: its SHA-256 differs"):
+        pn.load(path)
+
+
+def test_names_that_do_not_fit_are_told_up_to_the_third():
+    expected = {name: (1,) for name in "abcd"}
+    with pytest.raises(pn.CheckpointError, match=r"configuration: missing a, b, c; unknown x, y$"):
+        sealed.check_shapes(expected, {name: (1,) for name in "xy"})
+
+
 @pytest.mark.parametrize("size", [60, 61])
 def test_a_name_from_a_file_is_shown_up_to_its_sixtieth_character(size: int):
     assert sealed.short("a" * size) == ("a" * 60 if size == 60 else "'" + "a" * 59)

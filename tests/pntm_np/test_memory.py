@@ -113,6 +113,8 @@ def test_what_an_evaluation_needs(monkeypatch):
     one = memory.decoding_need(architecture, 1, tokens_of(TASK, 7), 256)
     many = memory.decoding_need(architecture, 64, tokens_of(TASK, 7), 256)
     assert asked == [one, many, 2 * many, 4 * many, many]
+    require_memory(architecture, TASK, (5, 7), 60, 256, "cpu", 4, "--lengths")
+    assert asked[-1] == 3 * many, "180 inputs: three groups of 64, side by side"
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -109,6 +109,7 @@ def test_the_score_begins_with_the_first_length_beyond_training():
         12,
     ]
     assert report["exact_match"] == pytest.approx(np.mean([1 / n for n in range(1, 13)]))
+    assert Evaluation([LengthScore(10**6, 1, 0.5, 1, 1)]).mean("exact_match") == 0.5, "of whatever length"
     assert Evaluation(rows).mean("exact_match", 3, 3) == 1 / 3 and math.isnan(Evaluation(rows).mean("exact_match", 13))
 
 
