@@ -63,7 +63,7 @@ class LengthScore:
 class Evaluation:
     by_length: list[LengthScore]
 
-    def mean(self, figure: str, first: int = 1, last: int = 10**9) -> float:
+    def mean(self, figure: str, first: int = 1, last: float = math.inf) -> float:
         """The mean over lengths: each counts the same."""
         found = [getattr(score, figure) for score in self.by_length if first <= score.length <= last]
         return float(np.mean(found)) if found else float("nan")

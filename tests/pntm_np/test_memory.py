@@ -105,8 +105,8 @@ def test_what_a_run_needs(batch: int, threads: int, shards: int | None, monkeypa
 
 
 def test_what_an_evaluation_needs(monkeypatch):
-    asked = []
-    monkeypatch.setattr(memory, "require", lambda need, *rest: asked.append(need))
+    asked, said = [], []
+    monkeypatch.setattr(memory, "require", lambda need, what, *rest: (asked.append(need), said.append(what)))
     architecture = Config.of(TASK, "paper").architecture()
     for samples, threads in ((1, 4), (64, 4), (65, 4), (1000, 4), (1000, 1)):
         require_memory(architecture, TASK, (7, 7), samples, 256, "cpu", threads, "--lengths")
@@ -115,6 +115,9 @@ def test_what_an_evaluation_needs(monkeypatch):
     assert asked == [one, many, 2 * many, 4 * many, many]
     require_memory(architecture, TASK, (5, 7), 60, 256, "cpu", 4, "--lengths")
     assert asked[-1] == 3 * many, "180 inputs: three groups of 64, side by side"
+    assert said[-1] == "evaluating inputs of 7 symbols with 256 cells"
+    require_memory(architecture, TASK, (7, 7), 5000, 256, "cuda", 4, "--lengths")
+    assert asked[-1] == memory.decoding_need(architecture, 4096, tokens_of(TASK, 7), 256), "a device has one group"
 
 
 @pytest.mark.parametrize("name", MODELS)

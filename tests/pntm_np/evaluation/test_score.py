@@ -77,6 +77,13 @@ def test_a_right_machine_has_exact_match_1(name: str):
         assert all(s.exact_match == s.token_accuracy == 1 and s.samples == 10 for s in found.by_length)
 
 
+def test_one_is_told_of_every_length_as_it_is_done():
+    told = []
+    with Workers(1) as workers:
+        found = evaluate(Oracle(PARITY), PARITY, range(2, 6), 3, 0, 9, Options(), workers, told.append)
+    assert told == found.by_length and [score.length for score in told] == [2, 3, 4, 5]
+
+
 def test_one_wrong_token_in_some_answers():
     wrong = Oracle(PARITY, lambda text: 2 if text[0] == "a" else None)
     found = run(PARITY, wrong, [6], samples=200)
