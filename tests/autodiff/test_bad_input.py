@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff import backend
 from tests.naming import raises_naming
 
 X = np.ones((3, 4), np.float32)
@@ -120,14 +121,17 @@ def test_bad_input_is_named_while_recording():
 
 def test_mixing_devices_is_an_error_that_says_so():
     d = ad.to_device(X, "standin")
-    for call in (
-        lambda: ad.add(X, d),
-        lambda: ad.add(d, X),
-        lambda: grad_of(lambda p: p * d),
-        lambda: d + X,
-        lambda: X + d,
-    ):
-        with pytest.raises(TypeError, match=r"different devices|Unsupported type"):
+    for call, (op, first, second) in {
+        (lambda: ad.add(X, d)): ("add", "cpu", "standin"),
+        (lambda: ad.add(d, X)): ("add", "standin", "cpu"),
+        (lambda: grad_of(lambda p: p * d)): ("multiply", "cpu", "standin"),
+        (lambda: grad_of(lambda p: ad.multiply(d, p))): ("multiply", "standin", "cpu"),
+    }.items():
+        said = f"^{op}: arrays on different devices: argument 1 is on {second}, those before it on {first};"
+        with pytest.raises(TypeError, match=said):
+            call()
+    for call in (lambda: d + X, lambda: X + d):  # the arrays' own operators
+        with pytest.raises(TypeError, match="Unsupported type"):
             call()
     with pytest.raises(TypeError, match=r"arrays on different devices: .*cpu.*standin"):
         ad.array_module(X, d)
@@ -175,6 +179,28 @@ def test_a_rule_must_return_a_value_and_a_pullback():
         forgetful(np.ones(2))
     with pytest.raises(TypeError, match="counting: the result has dtype int64"):
         grad_of(lambda p: ad.sum(counting(p)[0]))
+
+    @ad.differentiable
+    def signs(x):
+        return x > 0, lambda g: g
+
+    with pytest.raises(TypeError, match="signs: the result has dtype bool"):
+        grad_of(lambda p: ad.sum(signs(p)))
+
+
+def test_a_number_of_a_type_not_met_before_has_no_device():
+    backend._OWNERS.pop(np.uint16, None)
+    value, gradient = ad.value_and_grad(lambda p: ad.sum(p * np.uint16(2)))(np.ones(2))
+    assert value == 4 and np.array_equal(gradient, [2, 2])
+
+
+def test_a_tensor_tells_what_its_array_is_and_an_op_what_it_does():
+    def loss(p):
+        assert (p.shape, p.dtype, p.ndim, p.size) == ((2, 3), np.float32, 2, 6)
+        return ad.sum(p)
+
+    grad_of(loss, np.ones((2, 3), np.float32))
+    assert ad.tanh.__name__ == "tanh" and ad.tanh.__wrapped__ is not ad.tanh
 
 
 def test_a_mistake_inside_a_rule_keeps_its_own_error():
