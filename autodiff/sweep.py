@@ -126,7 +126,7 @@ def fit(c: Any, shape: tuple[int, ...], dtype: Any, op: str, position: int) -> A
                 f"the pullback of {op} returned a cotangent of shape {given} for input {position} of "
                 f"shape {shape}; expected that shape or one that it broadcasts to"
             )
-        stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1 and given[extra + i] != 1)
+        stretched = tuple(extra + i for i, n in enumerate(shape) if n == 1)
         c = c.sum(axis=tuple(range(extra)) + stretched).reshape(shape)
     if c.dtype != dtype:
         if c.dtype.kind == "c" and dtype.kind == "f":

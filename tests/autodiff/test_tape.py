@@ -11,7 +11,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.backend import NUMPY
-from autodiff.sweep import sweep
+from autodiff.sweep import fit, sweep
 from autodiff.tape import Tape
 from tests import standin
 
@@ -102,6 +102,38 @@ def test_threads_each_have_their_own_tape(device):
     for t in threads:
         t.join(60)
     assert not wrong and not any(t.is_alive() for t in threads)
+
+
+def test_an_input_without_influence_does_not_hide_those_after_it():
+    @ad.differentiable
+    def second(x, y):
+        return y + 0 * x, lambda g: (None, g)
+
+    @ad.differentiable
+    def first_of_each(x, y):
+        return x[:1] + y[:1], lambda g: (ad.Part(slice(0, 1), g), ad.Part(slice(0, 1), g))
+
+    for op, expected in ((second, ([0, 0], [1, 1])), (first_of_each, ([1, 0], [1, 0]))):
+        _, gradients = ad.value_and_grad(lambda p, op=op: ad.sum(op(p["a"], p["b"])))({k: np.ones(2) for k in "ab"})
+        assert [list(g) for g in gradients.values()] == [list(map(float, e)) for e in expected], op.__name__
+
+
+def test_an_argument_that_was_left_out_may_have_a_cotangent_of_none():
+    @ad.differentiable
+    def scaled(x, factor=None):
+        return (x if factor is None else x * factor), lambda g: (g, None)
+
+    assert np.array_equal(ad.value_and_grad(lambda p: ad.sum(scaled(p)))(np.ones(2))[1], [1, 1])
+
+
+@pytest.mark.parametrize("stretched", [2, 3])
+def test_cotangents_come_back_from_broadcasting_and_promotion(stretched: int):
+    c = np.arange(4.0 * stretched).reshape(4, 1, stretched) + 1j
+    found = fit(c, (1, 1), np.dtype(np.complex64), "op", 0)
+    assert found.dtype == np.complex64 and np.array_equal(found, c.sum().reshape(1, 1).astype(np.complex64))
+    assert np.array_equal(fit(c, (1, stretched), np.dtype(np.float32), "op", 0), c.real.sum(axis=(0, 1))[None])
+    with pytest.raises(ad.PullbackError, match="for input 0 of shape"):
+        fit(np.ones(stretched), (stretched, stretched), np.dtype(np.float32), "op", 0)
 
 
 # ---- value_and_grad ---------------------------------------------------------------------------
