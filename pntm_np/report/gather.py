@@ -279,7 +279,7 @@ def _budget(runs: list[Trained]) -> str:
         )
         text += rounded if c.rounding else ""
         text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != paper.CELLS else ""
-        text += f", of {_cells(c.learnt_memory_size)} once learnt" if c.learnt_memory_size else ""
+        text += f", memories of {_cells(c.learnt_memory_size)} cells once learnt" if c.learnt_memory_size else ""
         text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" and not c.rounding else ""
         text += f", stopped {learnt}" if c.stop_when_solved and not c.cool_down else ""
         text += f", judged on {c.samples} inputs of each length" if c.samples != paper.SAMPLES else ""
