@@ -53,7 +53,7 @@ def prepare(model: Model, options: Options, say: Callable[[str], None]) -> None:
         timer.cancel()
     if why := backend.unkept():
         say(f"what was compiled is not kept for the next time: {why}")
-    if not np.isfinite(to_host(logits)).all():
+    if not to_host(xp.isfinite(logits)).all():
         raise CheckpointError("what the machine computes is not finite: its parameters are damaged, or it diverged")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
+from autodiff import array_module
 from pntm_np.checkpoint import Model, load
 from pntm_np.sealed import CheckpointError
 from tasks import TASKS, Task, TaskError, check_name, check_symbols
@@ -35,7 +34,7 @@ def load_trained(path: Path) -> Trained:
         raise CheckpointError(f"{path}: there is no model.safetensors in it: not a run, or it has saved nothing yet")
     model = load(file)
     for name, weights in model.params.items():
-        if not np.isfinite(weights).all():
+        if not array_module(weights).isfinite(weights).all():
             raise CheckpointError(f"{file}: {name} is not finite: the machine is damaged, or it diverged")
     training = model.training or {}
     kinds = {"task": str, "symbols": str, "max_length": int, "end_token": bool, "lengths": list, "samples": int}
