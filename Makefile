@@ -5,7 +5,7 @@ PYTHON ?= python3
 TASK ?= parity-check
 SEED ?= 0
 
-.PHONY: test train test-long test-kill test-draws test-mutants lint format cuda-check bench-engine bench-scans gallery clean
+.PHONY: test train test-long test-kill test-draws test-mutants mutation lint format cuda-check bench-engine bench-scans gallery clean
 
 # One process for each of two cores: more would each compile and train for themselves.
 test: .venv/installed
@@ -40,6 +40,10 @@ test-kill: .venv/installed
 test-mutants: .venv/installed
 	.venv/bin/python -m tests.mutants.plant $(ONLY)
 
+# Small changes all over some modules, made by cosmic-ray; hours. One of them: make mutation MODULE=optimizer
+mutation: .venv-mutation/installed
+	.venv-mutation/bin/python -m tests.mutants.mutation $(MODULE)
+
 # Every name and keyword that the sources use of CuPy, against the real one. It imports without a GPU.
 cuda-check: .venv-cuda/installed
 	.venv-cuda/bin/python -m pytest tests/cuda_check
@@ -63,7 +67,7 @@ bench-scans: .venv/installed
 	.venv/bin/python benchmarks/scans.py
 
 clean:
-	rm -rf .venv .venv-cuda .venv-bench build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-cuda .venv-bench .venv-mutation build *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. Each is made once, and again when pyproject.toml changes.
@@ -73,8 +77,9 @@ PYTHON_CHECK = import sys; sys.exit(sys.version_info < (3, 11) and "pntm needs P
 .venv/installed: EXTRAS = .[test,fast]
 .venv-cuda/installed: EXTRAS = .[test,cuda]
 .venv-bench/installed: EXTRAS = . autograd
+.venv-mutation/installed: EXTRAS = .[test,fast] cosmic-ray==8.7.0
 
-.venv/installed .venv-cuda/installed .venv-bench/installed: pyproject.toml
+.venv/installed .venv-cuda/installed .venv-bench/installed .venv-mutation/installed: pyproject.toml
 	@$(PYTHON) -c '$(PYTHON_CHECK)'
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable $(EXTRAS)
