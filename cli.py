@@ -50,7 +50,6 @@ from pntm_np.arguments import (
     Threshold,
 )
 from pntm_np.bench.record import BenchError
-from pntm_np.checkpoint import CheckpointError
 from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.files import FULL
@@ -62,7 +61,7 @@ from pntm_np.sweep.cluster import ClusterError
 from pntm_np.sweep.grid import GridError
 from pntm_np.trace.errors import TraceError
 from pntm_np.training import PRESETS, ConfigError, Diverged, Run, RunError
-from pntm_np.untrusted import printable
+from pntm_np.untrusted import CheckpointError, printable
 from pntm_np.workers import Workers, cores
 from tasks import TASKS, TaskError
 

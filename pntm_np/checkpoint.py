@@ -13,7 +13,8 @@ from autodiff.backend import Array
 from pntm_np.files import write_atomically
 from pntm_np.layers import Weights
 from pntm_np.models import TRAINING_MEMORY, Architecture, Options, Thresholds, build
-from pntm_np.sealed import CheckpointError, Shapes, check_shapes, pack, unpack
+from pntm_np.sealed import Shapes, check_shapes, pack, unpack
+from pntm_np.untrusted import CheckpointError
 
 KIND = "machine-2"  # the version of the file
 

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 EVERY = 5.0  # seconds between two plain lines
+PREPARING = "preparing; the first time kernels are compiled, for some seconds"
 
 
 class Progress:

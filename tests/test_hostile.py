@@ -20,12 +20,11 @@ import cli
 import pntm_np as pn
 from pntm_np.report.gather import Material, gather
 from pntm_np.report.session import report
-from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.collect import collect
 from pntm_np.sweep.grid import MOST_RUNS, grid
 from pntm_np.sweep.plan import write_plan
 from pntm_np.training.run import Run
-from pntm_np.untrusted import parse, printable
+from pntm_np.untrusted import CheckpointError, parse, printable
 from tasks import TASKS
 from tests.limits import limit
 from tests.pntm_np.report.made import bench, fails_after, write_run

@@ -10,8 +10,7 @@ from typing import Any
 from pntm_np.bench.forward import MODELS, Settings
 from pntm_np.files import clear_partial, write_atomically
 from pntm_np.scans import FORMS
-from pntm_np.sealed import CheckpointError
-from pntm_np.untrusted import is_count, is_number, read_json
+from pntm_np.untrusted import CheckpointError, is_count, is_number, read_json
 
 ROW = {"mean", "std", "best", "runs", "peak_bytes", "difference", "agrees"}  # and what is timed
 LARGE = 1e12  # seconds or steps, or times as fast: more is a mistake, and cannot be drawn

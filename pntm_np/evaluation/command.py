@@ -8,18 +8,18 @@ from collections.abc import Callable
 import numpy as np
 
 from autodiff import array_module, backend, to_host
-from pntm_np.checkpoint import CheckpointError, Model
+from pntm_np.checkpoint import Model
 from pntm_np.evaluation.score import Evaluation, evaluate, paper_cells
 from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.thresholds import CANDIDATES, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import PAPER, Options
-from pntm_np.progress import Progress
+from pntm_np.progress import PREPARING, Progress
 from pntm_np.scans import default_form
+from pntm_np.untrusted import CheckpointError
 from pntm_np.workers import Workers
 from tasks import Task
 
-PREPARING = "preparing; the first time kernels are compiled, for some seconds"
 SILENCE = 1.5  # seconds of preparing after which one is told why nothing happens
 Asked = float | str | None  # a threshold as it was asked for: a number, auto, or nothing: the machine's own
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from autodiff import array_module
 from pntm_np.checkpoint import Model, load
-from pntm_np.sealed import CheckpointError
+from pntm_np.untrusted import CheckpointError
 from tasks import TASKS, Task, TaskError, check_name, check_symbols
 
 LONGEST = 10**5  # inputs in training

@@ -12,7 +12,6 @@ from pntm_np.bench.record import LARGE, is_row
 from pntm_np.models.titles import TITLES
 from pntm_np.report import paper
 from pntm_np.scans import FORMS
-from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.collect import KIND, collected
 from pntm_np.sweep.supervise import failure
 from pntm_np.training.config import SOLVED, Config
@@ -21,7 +20,7 @@ from pntm_np.training.milestones import in_words
 from pntm_np.training.rounding import ANSWERS
 from pntm_np.training.run import Run
 from pntm_np.training.schedule import ROUNDED_NOISE
-from pntm_np.untrusted import is_count, is_number, read_json
+from pntm_np.untrusted import CheckpointError, is_count, is_number, read_json
 from tasks import TASKS
 
 OURS = "+"  # of a group: by our recipe, where the paper has one of its own

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.files import unusable, write_atomically
-from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.grid import GridError
 from pntm_np.sweep.supervise import FAILURE, failure
 from pntm_np.training import cost
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run, is_result
-from pntm_np.untrusted import is_number, parse, read_bytes, read_json
+from pntm_np.untrusted import CheckpointError, is_number, parse, read_bytes, read_json
 
 KIND = "run-2"  # the version of the file
 ROWS = 200  # of the loss, at the most; every evaluation is kept

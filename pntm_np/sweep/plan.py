@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.files import locked, write_atomically
-from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.grid import GridError, Planned, check_count
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run
-from pntm_np.untrusted import read_bytes, read_json
+from pntm_np.untrusted import CheckpointError, read_bytes, read_json
 from tasks import TASKS
 
 FILE = "sweep.json"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.collect import path_of, read_collected
 from pntm_np.sweep.grid import GridError, Planned
 from pntm_np.sweep.plan import difference
 from pntm_np.sweep.supervise import failure, last_row
 from pntm_np.training.run import Run
+from pntm_np.untrusted import CheckpointError
 
 PERFECT = 1.0
 

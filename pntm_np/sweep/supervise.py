@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.files import FULL, open_own, write_atomically
-from pntm_np.sealed import CheckpointError
 from pntm_np.sweep.grid import Planned
 from pntm_np.training.run import Run, RunBusy
-from pntm_np.untrusted import is_count, parse, printable, read_end, read_json
+from pntm_np.untrusted import CheckpointError, is_count, parse, printable, read_end, read_json
 
 LOG, FAILURE = "log.txt", "failure.json"
 POLL = 0.2  # seconds

@@ -20,8 +20,8 @@ from pntm_np.models.attention import Attention
 from pntm_np.models.mingru import MinGRU
 from pntm_np.models.ntm import NTM
 from pntm_np.models.pntm import PNTM
-from pntm_np.sealed import CheckpointError
 from pntm_np.signals import Stopped
+from pntm_np.untrusted import CheckpointError
 from tasks import Task
 
 WRITE, READ, ATTEND = "write", "read", "attention"

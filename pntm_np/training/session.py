@@ -15,7 +15,6 @@ from pntm_np.files import unusable
 from pntm_np.models import PAPER, Options
 from pntm_np.randomness import PARAMETERS, generator
 from pntm_np.scans.forms import require_fused
-from pntm_np.sealed import CheckpointError
 from pntm_np.signals import Stopped
 from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.cost import TIMING, Cost
@@ -23,6 +22,7 @@ from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.loop import Diverged, Watcher, train
 from pntm_np.training.rounding import thresholds
 from pntm_np.training.run import Progress, Run, RunError
+from pntm_np.untrusted import CheckpointError
 from pntm_np.workers import Workers
 from tasks import TASKS, Task
 

@@ -26,7 +26,7 @@ from pntm_np.evaluation.shown import share
 from pntm_np.models import Options
 from pntm_np.randomness import BATCHES, JUDGE, THRESHOLDS, generator
 from pntm_np.scans import conv_shift_scan
-from pntm_np.sealed import CheckpointError
+from pntm_np.untrusted import CheckpointError
 from pntm_np.workers import Workers
 from tasks import TASKS
 

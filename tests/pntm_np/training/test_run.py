@@ -20,9 +20,10 @@ import pntm_np as pn
 from pntm_np import files as pntm_files
 from pntm_np.origin import commit
 from pntm_np.randomness import PARAMETERS, generator
-from pntm_np.sealed import CheckpointError, pack
+from pntm_np.sealed import pack
 from pntm_np.training import Config, Run, cost
 from pntm_np.training.run import COUNTERS, Progress
+from pntm_np.untrusted import CheckpointError
 from tasks import TASKS
 from tests.limits import LIMIT, limit
 from tests.pntm_np.training.small import SAME, files, pntm_train, send, started, wait_for
