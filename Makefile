@@ -32,8 +32,9 @@ test-draws: .venv/installed
 	.venv/bin/python -m tests.pntm_np.scans.draw 200000
 
 # Runs that are killed at random moments, and whose system calls fail one by one (with strace, if there is one).
+# Killed more often: make test-kill KILLS=200
 test-kill: .venv/installed
-	.venv/bin/python -m pytest -m kill
+	KILLS=$(or $(KILLS),50) .venv/bin/python -m pytest -m kill
 
 # Bugs planted one at a time in a copy of the sources: do the tests notice? An hour or more. Some of them, by their area,
 # their file or a word of their description: make test-mutants ONLY=scans

@@ -18,7 +18,9 @@ from autodiff.backend import (
     to_device,
     to_host,
 )
+from autodiff.backward import PullbackError
 from autodiff.check import GradientMismatch, check_gradients
+from autodiff.composed import layer_norm, softmax_cross_entropy
 from autodiff.cumulative import cumprod, cumsum, logcumsumexp
 from autodiff.elementwise import (
     absolute,
@@ -45,7 +47,6 @@ from autodiff.elementwise import (
     tanh,
     where,
 )
-from autodiff.fused import layer_norm, softmax_cross_entropy
 from autodiff.gradient import value_and_grad, vjp
 from autodiff.linalg import einsum, matmul
 from autodiff.reduce import log_softmax, logsumexp, max, mean, softmax, sum
@@ -64,5 +65,4 @@ from autodiff.shape import (
     transpose,
 )
 from autodiff.spectral import irfft, rfft
-from autodiff.sweep import PullbackError
 from autodiff.tape import Part, TapeError, Tensor, differentiable, stop_gradient

@@ -74,20 +74,7 @@ def _gelu(x, y, slope):
         slope[i] = phi + x[i] * (DENSITY_AT_0 * e)
 
 
-@kernel
-def _positive(x, y):
-    for i in range(len(x)):
-        y[i] = x[i] + HALF if x[i] >= ZERO else scalar.sigmoid(x[i])
-
-
-@kernel
-def _positive_back(g, x, y, d):
-    for i in range(len(y)):
-        d[i] = g[i] if x[i] >= ZERO else g[i] * (y[i] * (ONE - y[i]))
-
-
 sigmoid, sigmoid_back = elementwise(_sigmoid), elementwise(_sigmoid_back)
-positive, positive_back = elementwise(_positive), elementwise(_positive_back)
 tanh, softplus = elementwise(_tanh), elementwise(_softplus)
 _gelu_both = elementwise(_gelu)
 
@@ -173,24 +160,6 @@ def _softmax(x, y):
 
 
 @kernel
-def _softmax_of_three(x, y):
-    """Shifts are distributions of three numbers: loops over all rows become vector code, loops of three would not."""
-    for r in range(len(x)):
-        a, b, c = x[r, 0], x[r, 1], x[r, 2]
-        top = b if b > a else a
-        top = c if c > top else top
-        top = top if abs(top) < INFINITY else ZERO
-        y[r, 0], y[r, 1], y[r, 2] = a - top, b - top, c - top
-    every = y.reshape(-1)
-    for i in range(len(every)):
-        every[i] = scalar.exp(every[i])
-    for r in range(len(x)):
-        a, b, c = y[r, 0], y[r, 1], y[r, 2]
-        total = a + b + c
-        y[r, 0], y[r, 1], y[r, 2] = a / total, b / total, c / total
-
-
-@kernel
 def _softmax_back(g, y, d_x):
     n, d = y.shape
     for r in range(n):
@@ -201,24 +170,15 @@ def _softmax_back(g, y, d_x):
             d_x[r, i] = y[r, i] * (g[r, i] - along)
 
 
-@kernel
-def _softmax_of_three_back(g, y, d_x):
-    for r in range(len(y)):
-        a, b, c = y[r, 0], y[r, 1], y[r, 2]
-        along = g[r, 0] * a + g[r, 1] * b + g[r, 2] * c
-        d_x[r, 0], d_x[r, 1], d_x[r, 2] = a * (g[r, 0] - along), b * (g[r, 1] - along), c * (g[r, 2] - along)
-
-
 def softmax(x: Array):
     """Over the last axis: the value, and the pullback."""
     x_rows = rows(x)
     y = np.empty_like(x_rows)
-    forward, back = (_softmax_of_three, _softmax_of_three_back) if x.shape[-1] == 3 else (_softmax, _softmax_back)
-    forward(x_rows, y)
+    _softmax(x_rows, y)
 
     def pullback(g):
         d_x = np.empty_like(y)
-        back(rows(g), y, d_x)
+        _softmax_back(rows(g), y, d_x)
         return d_x.reshape(x.shape)
 
     return y.reshape(x.shape), pullback

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from autodiff import backend, tree
-from autodiff.sweep import fit, sweep
+from autodiff.backward import fit, sweep
 from autodiff.tape import CONSTANT, Tape, TapeError, Tensor, describe, stop_gradient
 
 

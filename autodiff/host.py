@@ -32,7 +32,7 @@ def is_single(x: Array) -> bool:
     return type(x) is np.ndarray and x.dtype is FLOAT32
 
 
-def _blocks(x: Array) -> tuple[Array, Array, list[slice]]:
+def in_blocks(x: Array) -> tuple[Array, Array, list[slice]]:
     """The numbers of x in a row, a place for as many, and the blocks of them."""
     flat = np.ascontiguousarray(x).reshape(-1)
     return flat, np.empty_like(flat), [slice(k, k + BLOCK) for k in range(0, len(flat), BLOCK)]
@@ -40,7 +40,7 @@ def _blocks(x: Array) -> tuple[Array, Array, list[slice]]:
 
 def expit(x: Array) -> Array:
     """1 / (1 + exp(-x))"""
-    flat, y, blocks = _blocks(x)
+    flat, y, blocks = in_blocks(x)
     with np.errstate(over="ignore"):  # 1 / inf = 0
         for part in blocks:
             z = y[part]
@@ -48,19 +48,6 @@ def expit(x: Array) -> Array:
             np.exp(z, out=z)
             z += np.float32(1)
             np.reciprocal(z, out=z)
-    return y.reshape(x.shape)
-
-
-def positive(x: Array) -> Array:
-    """x + 1/2 for x >= 0, expit(x) below: expit(min(x, 0)) + max(x, 0)"""
-    flat, y, blocks = _blocks(x)
-    for part in blocks:
-        z = y[part]
-        e = np.minimum(flat[part], np.float32(0))
-        np.exp(e, out=e)
-        np.add(e, np.float32(1), out=z)
-        np.divide(e, z, out=z)
-        z += np.maximum(flat[part], np.float32(0), out=e)
     return y.reshape(x.shape)
 
 
@@ -75,7 +62,7 @@ def _polynomial(coefficients: list, a: Array) -> Array:
 
 def gelu(x: Array) -> tuple[Array, Array]:
     """x Phi(x) and its slope Phi(x) + x phi(x)."""
-    flat, y, blocks = _blocks(x)
+    flat, y, blocks = in_blocks(x)
     slope = np.empty_like(flat)
     for part in blocks:
         z = flat[part]

@@ -5,6 +5,7 @@ Kernels are serial and release the interpreter's lock: threads call them side by
 
 from __future__ import annotations
 
+import functools
 import glob
 import hashlib
 import re
@@ -18,44 +19,51 @@ from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 
 ONE = np.float32(1)
-SOURCES = Path(__file__).resolve().parent.parent
-PACKAGES = ("autodiff", "pntm_np")
+ENGINE = Path(__file__).resolve().parent
 IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|.*)|import\s+([\w.]+))", re.MULTILINE)
 
 
-def made_of(sources: Path) -> list[Path]:
-    """The files that kernels are made of: those with kernels, and all that they import, directly or not.
+def package_of(path: Path) -> Path:
+    """The outermost package that a file is in, or the file itself."""
+    while (path.parent / "__init__.py").exists():
+        path = path.parent
+    return path
 
-    What a kernel uses of another file is compiled into it: functions, and also numbers.
+
+def made_of(package: Path, engine: Path = ENGINE) -> list[Path]:
+    """The files that the kernels of a package are made of: those with kernels, and all that they import of it and of
+    the engine, directly or not. What a kernel uses of another file is compiled into it: functions, and also numbers.
     """
-    every = (path for package in PACKAGES for path in (sources / package).rglob("*.py"))
-    found, left = set(), [path for path in every if "from autodiff.kernel import" in path.read_text("utf-8")]
+    every = package.rglob("*.py") if package.is_dir() else [package]
+    found, left = set(), [path for path in every if f"from {engine.name}.kernel import" in path.read_text("utf-8")]
     while left:
         path = left.pop()
         if path not in found:
             found.add(path)
-            left += _imported(path, sources)
+            left += _imported(path, (package, engine))
     return sorted(found)
 
 
-def _imported(path: Path, sources: Path) -> Iterator[Path]:
+def _imported(path: Path, packages: tuple[Path, ...]) -> Iterator[Path]:
     for module, names, whole in IMPORT.findall(path.read_text("utf-8")):
-        parts = (module or whole).split(".")
-        place = sources.joinpath(*parts)
-        if parts[0] not in PACKAGES:
-            continue
-        inner = [place / f"{name}.py" for name in re.findall(r"\w+", names)]
-        files = [place.with_suffix(".py"), place / "__init__.py", *inner]  # a module, or a package and those in it
-        yield from (file for file in files if file.exists())
+        first, *rest = (module or whole).split(".")
+        for package in packages:
+            if package.name == first:
+                place = package.joinpath(*rest)
+                inner = [place / f"{name}.py" for name in re.findall(r"\w+", names)]
+                # a module, or a package and those in it
+                files = [place.with_suffix(".py"), place / "__init__.py", *inner]
+                yield from (file for file in files if file.exists())
 
 
-def fingerprint(sources: Path) -> str:
-    """Of all that kernels are made of."""
-    content = [(path.relative_to(sources).as_posix(), path.read_text("utf-8")) for path in made_of(sources)]
+@functools.cache
+def fingerprint(package: Path, engine: Path = ENGINE) -> str:
+    """Of all that the kernels of a package are made of."""
+    files = made_of(package, engine)
+    content = [(path.relative_to(package_of(path).parent).as_posix(), path.read_text("utf-8")) for path in files]
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
-FINGERPRINT = fingerprint(SOURCES)
 _unkept = ""
 
 
@@ -68,8 +76,12 @@ class _Named(CompileResultCacheImpl):
     """Numba looks at a kernel's own file for changes. The fingerprint of all is a part of the files' names: nothing
     that was compiled of other sources has the same."""
 
+    def __init__(self, function: Callable) -> None:
+        self.fingerprint = fingerprint(package_of(Path(function.__code__.co_filename).resolve()))
+        super().__init__(function)
+
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        return f"{super().get_filename_base(fullname, abiflags)}.{FINGERPRINT}"
+        return f"{super().get_filename_base(fullname, abiflags)}.{self.fingerprint}"
 
 
 class _Cache(FunctionCache):
@@ -94,7 +106,7 @@ class _Cache(FunctionCache):
             self._forget()  # the index may name what was not written
             _unkept = f"{error.filename or self._cache_path}: {error.strerror}"
         else:
-            _remove(path for path in self._files(self._name_of_all) if FINGERPRINT not in path.name)
+            _remove(path for path in self._files(self._name_of_all) if self._impl.fingerprint not in path.name)
 
     @property
     def _index(self) -> Path:
@@ -152,7 +164,10 @@ def remains(share, old):
 
 
 def _compiled(function: Callable, freedom: set[str]) -> Callable:
-    dispatcher = njit(nogil=True, error_model="numpy", fastmath=freedom)(function)
+    """A kernel that is a part of another one is compiled into it. If it were called there, the process that compiles
+    both would call the one that stands by itself, and those that load the other from the cache the copy in that, which
+    was optimised with its surroundings: sums in another order, and not the same bits."""
+    dispatcher = njit(nogil=True, error_model="numpy", fastmath=freedom, forceinline=True)(function)
     try:
         dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with other names
     except RuntimeError:  # nowhere to keep it: compiled anew in every process

@@ -8,6 +8,6 @@ logits = model.forward(tokens)  # (B, T) integers -> (B, T, V)
 import pntm_np.siblings  # before the others are imported
 
 # isort: split
-from pntm_np.checkpoint import Model, load, save
 from pntm_np.models import MODELS, Options, Thresholds, build
-from pntm_np.untrusted import CheckpointError
+from pntm_np.models.checkpoint import Model, load, save
+from pntm_np.runtime.untrusted import CheckpointError

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import cli
 import pntm_np as pn
-from tests.pntm_np.test_damage import TRAINING
+from tests.pntm_np.runtime.test_damage import TRAINING
 
 BAD_COUNTS = ("0", "-1", "-5", "1.5", "x", "", "1e3", "99999999999999999999", "nan", "٣x")
 BAD_RANGES = ("", ":", "5:1", "0:3", "-1:3", "a:b", "1:2:3", "1-3", "1,2", "3:", ":3", "1.5:2", "9999999999:9999999999")
@@ -28,23 +28,28 @@ def train(flag: str, values: tuple[str, ...], name: str | None = None) -> list[t
     return [(["train", "parity", flag, value], 2, name or flag) for value in values]
 
 
+def rare(name: str, values: tuple[str, ...]) -> list[tuple[list[str], int, str]]:
+    return [(["train", "parity", "--option", f"{name}={value}"], 2, name) for value in values]
+
+
 CASES: list[tuple[list[str], int, str]] = [
     *[c for f in ("--steps", "--batch-size", "--max-length", "--memory-size", "--checkpoint-every", "--eval-every", "--samples") for c in train(f, BAD_COUNTS)],
     *train("--seed", ("-1", "x", "", "1.5", "9223372036854775808", "1e3")),
     *train("--threads", BAD_COUNTS),
     *train("--lr", (*BAD_NUMBERS, "0", "11", "1e-400")),
-    *train("--clip", (*BAD_NUMBERS, "1001")),
-    *train("--warm-up", (*BAD_NUMBERS, "1.5", "1000000001")),
-    *train("--restart-after", (*BAD_NUMBERS, "1.5", "1000000001")),
-    *train("--cool-down", (*BAD_NUMBERS, "1.5", "20001", "1000000001")),
+    *rare("clip", (*BAD_NUMBERS, "1001")),
+    *rare("warm-up", (*BAD_NUMBERS, "1.5", "1000000001")),
+    *rare("restart-after", (*BAD_NUMBERS, "1.5", "1000000001")),
+    *rare("cool-down", (*BAD_NUMBERS, "1.5", "20001", "1000000001")),
     *train("--noise", (*BAD_NUMBERS, "101")),
-    *train("--start", ("", "flaxen", "normal")),
-    *train("--head-gain", (*BAD_NUMBERS, "0", "101")),
-    (["train", "parity", "--model", "ntm", "--head-gain", "4"], 2, "--head-gain 4.0: expected 1: ntm has no heads"),
+    *rare("start", ("", "flaxen", "normal")),
+    *rare("head-gain", (*BAD_NUMBERS, "0", "101")),
+    (["train", "parity", "--model", "ntm", "--option", "head-gain=4"], 2, "--option head-gain=4: expected 1: ntm has no heads"),
     *train("--memory-size", ("256:96", "0:5", "5:", ":5", "5:x", "1:2:3", "1:99999999999")),
-    *train("--learnt-memory-size", (*BAD_COUNTS, "256:96", "5:")),
+    *rare("learnt-memory-size", (*BAD_COUNTS, "256:96", "5:")),
     (["train", "parity", "--model", "lstm", "--memory-size", "64:96"], 2, "--memory-size 64:96: expected none: lstm has no memory"),
-    (["train", "parity", "--model", "mingru", "--learnt-memory-size", "96"], 2, "mingru has no memory"),
+    (["train", "parity", "--model", "mingru", "--option", "learnt-memory-size=96"], 2, "mingru has no memory"),
+    *train("--option", ("", "=", "cool-down", "cool-down:5", "cooldown=5", "steps=5", "=5", "x" * 500, "\x1b[31m=1")),
     *train("--lengths", BAD_RANGES),
     *train("--model", BAD_MODELS),
     *train("--form", ("", "fast", "x", "parallel", "seq uential")),
@@ -64,7 +69,7 @@ CASES: list[tuple[list[str], int, str]] = [
     (["train", "parity", "--nonsense"], 2, "--nonsense"),
     (["train", "parity", "--step"], 2, "--step"),
     (["train", "parity", "--steps"], 2, "--steps"),
-    (["train", "parity", "--model", "lstm", "--noise", "0.1"], 2, "lstm has no shifts and no gates"),
+    (["train", "parity", "--model", "lstm", "--noise", "0.1"], 2, "lstm takes none"),
     (["train", "parity", "--model", "lstm", "--tau", "0.7"], 2, "lstm has no shifts to cut off"),
     (["train", "parity", "--model", "ntm", "--tau", "auto"], 2, "ntm has no shifts to cut off"),
     *train("--tau", (*BAD_NUMBERS, "1.1", "often")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,10 @@ from click.testing import CliRunner
 
 import cli
 import pntm_np as pn
-from pntm_np import selftest
+from pntm_np.commands.rare_options import RARE, Rare
+from pntm_np.experiments import selftest
+from pntm_np.training import Config
+from tasks import TASKS
 from tests import standin
 from tests.autodiff.table import ROWS
 from tests.limits import LIMIT
@@ -231,3 +235,32 @@ def test_ctrl_c_before_anything_is_loaded():
 def test_info_tells_threads_and_blas():
     report = json.loads(pntm("info", "--json").stdout)
     assert report["cores"] >= 1 and report["blas"] and report["free_memory"] > 0
+
+
+def test_the_help_of_train_fits_two_screens():
+    """Options in groups, and those that are seldom needed in a listing of their own."""
+    help_page = [sys.executable, "-m", "cli", "train", "--help"]
+    done = subprocess.run(help_page, capture_output=True, text=True, env=os.environ | {"COLUMNS": "80"}, timeout=LIMIT)
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 60 and max(map(len, lines)) <= 80
+    headings = [line for line in lines if line and not line.startswith(" ")][1:]
+    assert headings == [
+        "What you need:",
+        "Optimisation:",
+        "Sharpening:",
+        "Evaluation at the end:",
+        "Running:",
+        "Other:",
+    ]
+    assert not any(f"--{name}" in done.stdout for name in RARE)
+
+
+@pytest.mark.parametrize("model", ["pntm", "ntm"])
+def test_the_listing_of_rare_options_can_be_typed(model):
+    """With the values of the preset; what it lists is what --option takes, and changes nothing."""
+    listed = pntm("train", "--list-options", "--model", model).stdout
+    found = {line.split()[0] for line in listed.splitlines()[1:] if "=" in line.split()[0]}
+    assert {pair.partition("=")[0] for pair in found} == RARE.keys()
+    options = dict(Rare().convert(pair, None, None) for pair in found if not pair.endswith("=-"))
+    task = TASKS["parity-check"]
+    assert Config.of(task, "recipe", model=model, **options) == Config.of(task, "recipe", model=model)

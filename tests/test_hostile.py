@@ -18,17 +18,17 @@ from click.testing import CliRunner
 
 import cli
 import pntm_np as pn
-from pntm_np.report.gather import Material, gather
-from pntm_np.report.session import report
-from pntm_np.sweep.collect import collect
-from pntm_np.sweep.grid import MOST_RUNS, grid
-from pntm_np.sweep.plan import write_plan
+from pntm_np.experiments.report.build import report
+from pntm_np.experiments.report.gather import Material, gather
+from pntm_np.experiments.sweep.collect import collect
+from pntm_np.experiments.sweep.grid import MOST_RUNS, grid
+from pntm_np.experiments.sweep.plan import write_plan
+from pntm_np.runtime.untrusted import CheckpointError, parse, printable
 from pntm_np.training.run import Run
-from pntm_np.untrusted import CheckpointError, parse, printable
 from tasks import TASKS
 from tests.limits import limit
-from tests.pntm_np.report.made import bench, fails_after, write_run
-from tests.pntm_np.test_damage import TRAINING
+from tests.pntm_np.experiments.report.made import bench, fails_after, write_run
+from tests.pntm_np.runtime.test_damage import TRAINING
 
 SECONDS = 300  # far more than any of these takes, also on a machine that has other things to do
 NAMES = [f"parity-check-pntm-{seed}" for seed in (1, 2, 3)]  # the first two are done

@@ -3,4 +3,4 @@
 from pntm_np.evaluation.decode import decode
 from pntm_np.evaluation.score import Evaluation, LengthScore, evaluate
 from pntm_np.evaluation.thresholds import choose_thresholds
-from pntm_np.signals import Stopped
+from pntm_np.runtime.signals import Stopped

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pntm_np.checkpoint import Model
 from pntm_np.evaluation.decode import decode
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
+from pntm_np.models.checkpoint import Model
 from tasks import NOTHING, Task
 
 

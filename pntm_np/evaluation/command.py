@@ -8,16 +8,16 @@ from collections.abc import Callable
 import numpy as np
 
 from autodiff import array_module, backend, to_host
-from pntm_np.checkpoint import Model
 from pntm_np.evaluation.score import Evaluation, evaluate, paper_cells
 from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.thresholds import CANDIDATES, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import PAPER, Options
-from pntm_np.progress import PREPARING, Progress
+from pntm_np.models.checkpoint import Model
+from pntm_np.runtime.progress import PREPARING, Progress
+from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form
-from pntm_np.untrusted import CheckpointError
-from pntm_np.workers import Workers
 from tasks import Task
 
 SILENCE = 1.5  # seconds of preparing after which one is told why nothing happens

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from autodiff import array_module, to_host
-from pntm_np.checkpoint import Model
 from pntm_np.models import Options
-from pntm_np.signals import Stopped
+from pntm_np.models.checkpoint import Model
+from pntm_np.runtime.signals import Stopped
 
 LOOK = 8  # steps between two looks at whether all rows have ended: a look waits for the device
 

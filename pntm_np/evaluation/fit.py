@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from autodiff import array_module, softmax_cross_entropy, to_host
-from pntm_np.checkpoint import Model
 from pntm_np.evaluation.score import tokens_of
 from pntm_np.models import Options
-from pntm_np.randomness import generator
-from pntm_np.signals import Stopped
-from pntm_np.workers import Workers
+from pntm_np.models.checkpoint import Model
+from pntm_np.runtime.randomness import generator
+from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.workers import Workers
 from tasks import Batch, Task, batch
 
 LENGTHS = 40  # at the most, spread over the training lengths

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pntm_np.evaluation.score import Evaluation
-from pntm_np.picture import pyplot, write_figure
+from pntm_np.runtime.plotting import pyplot, write_figure
 
 
 def plot_evaluation(found: Evaluation, path: Path, title: str, max_length: int) -> None:

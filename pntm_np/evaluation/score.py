@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff import array_module
-from pntm_np import memory
-from pntm_np.checkpoint import Model
 from pntm_np.evaluation.decode import decode
 from pntm_np.models import Architecture, Options
-from pntm_np.randomness import EVALUATION, generator
-from pntm_np.workers import Workers
+from pntm_np.models.checkpoint import Model
+from pntm_np.runtime import ram
+from pntm_np.runtime.randomness import EVALUATION, generator
+from pntm_np.runtime.workers import Workers
 from tasks import NOTHING, Task, batch
 
 ROWS = 64  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
@@ -133,8 +133,8 @@ def require_memory(
     at_once = ROWS if device == "cpu" else DEVICE_ROWS
     total = samples * (lengths[1] - lengths[0] + 1)
     rows, together = min(at_once, total), min(threads, -(-total // at_once)) if device == "cpu" else 1
-    need = memory.decoding_need(architecture, rows, tokens_of(task, lengths[1], longest), cells) * together
-    memory.require(need, f"evaluating inputs of {lengths[1]:,} symbols with {cells:,} cells", lower, device)
+    need = ram.decoding_need(architecture, rows, tokens_of(task, lengths[1], longest), cells) * together
+    ram.require(need, f"evaluating inputs of {lengths[1]:,} symbols with {cells:,} cells", lower, device)
 
 
 def evaluate(

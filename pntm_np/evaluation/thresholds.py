@@ -15,11 +15,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from pntm_np.checkpoint import Model
 from pntm_np.evaluation.fit import Fit, fit, training_samples
 from pntm_np.models import Options
-from pntm_np.randomness import THRESHOLDS
-from pntm_np.workers import Workers
+from pntm_np.models.checkpoint import Model
+from pntm_np.runtime.randomness import THRESHOLDS
+from pntm_np.runtime.workers import Workers
 from tasks import Task
 
 CANDIDATES = {

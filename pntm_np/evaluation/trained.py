@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autodiff import array_module
-from pntm_np.checkpoint import Model, load
-from pntm_np.untrusted import CheckpointError
+from pntm_np.models.checkpoint import Model, load
+from pntm_np.runtime.errors import USAGE, PntmError
+from pntm_np.runtime.untrusted import CheckpointError
 from tasks import TASKS, Task, TaskError, check_name, check_symbols
 
 LONGEST = 10**5  # inputs in training
@@ -23,8 +24,10 @@ class Trained(NamedTuple):
     samples: int  # of each of these
 
 
-class TaskNeeded(ValueError):
+class TaskNeeded(PntmError, ValueError):
     """The task is in a file of the user's own, which only the user can name."""
+
+    exit_code = USAGE
 
 
 def load_trained(path: Path) -> Trained:

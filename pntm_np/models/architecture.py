@@ -16,10 +16,10 @@ import numpy as np
 import autodiff as ad
 from autodiff import expect
 from autodiff.backend import Array
-from pntm_np.layers import Weights, block_shapes, feed_forward, linear, norm, part
 from pntm_np.models.initial import initial_weight
-from pntm_np.models.lstm import lstm_cell, lstm_scan
-from pntm_np.models.ntm import NTM
+from pntm_np.models.layers import Weights, block_shapes, feed_forward, linear, norm, part
+from pntm_np.models.lstm.sequential import lstm_cell, lstm_scan
+from pntm_np.models.ntm.layer import NTM
 from pntm_np.models.options import DEFAULT, Options
 from pntm_np.scans.forms import check_form
 
@@ -34,7 +34,8 @@ class Architecture:
     width: int = 64
     forms: ClassVar[tuple[str, ...]] = ()
     has_memory: ClassVar[bool] = False  # whose size is chosen for every run
-    thresholds: ClassVar[tuple[str, ...]] = ()  # those of Thresholds that change it; noise disturbs what they round
+    thresholds: ClassVar[tuple[str, ...]] = ()  # those of Thresholds that change it
+    takes_noise: ClassVar[bool] = False  # on the logits of its gates and shifts, in training
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -140,6 +141,10 @@ class Stack(Architecture):
     def thresholds(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(dict.fromkeys(m.threshold for m in self.mixers if m.threshold))
 
+    @property
+    def takes_noise(self) -> bool:  # type: ignore[override]
+        return bool(self.thresholds)  # what they round is what noise disturbs
+
     def inner_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = {}
         for i, mixer in enumerate(self.mixers):
@@ -193,7 +198,7 @@ class LSTMModel(Architecture):
         scan = lstm_scan
         if options.form == "fused":
             check_form("LSTM", "fused", x, *state)
-            from pntm_np.models.lstm_fused import lstm_scan_fused as scan
+            from pntm_np.models.lstm.fused import lstm_scan_fused as scan
         states, h, c = scan(x, params["mixer.W_h"], *state)
         return states, (h, c)
 
@@ -212,6 +217,7 @@ class NTMModel(Architecture):
     cell: int = 32
     forms: ClassVar[tuple[str, ...]] = NTM.forms
     has_memory: ClassVar[bool] = True
+    takes_noise: ClassVar[bool] = True
 
     @property
     def layer(self) -> NTM:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pntm_np.layers import Weights, part
 from pntm_np.models.initial import initial_weight
+from pntm_np.models.layers import Weights, part
 from pntm_np.models.mingru import MinGRU
-from pntm_np.models.ntm import NTM
+from pntm_np.models.ntm.layer import NTM
 from pntm_np.models.options import DEFAULT, Options
 from pntm_np.models.pntm import PNTM
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pntm_np.layers import Weights
+from pntm_np.models.layers import Weights
 
 TRUNCATED = 0.87962566103423978  # deviation of a standard normal number that is drawn again while it is beyond +-2
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import autodiff as ad
-from pntm_np.layers import Weights, closed, linear, positive
+from pntm_np.models.layers import Weights, closed, linear
 from pntm_np.models.options import Options
+from pntm_np.models.positive import positive
 from pntm_np.scans import gated_scan
 from pntm_np.scans.gated import sequential
 

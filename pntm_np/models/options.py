@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pntm_np.layers import straight_through
+from pntm_np.models.layers import straight_through
 from pntm_np.scans import FORMS
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import autodiff as ad
-from pntm_np.layers import Weights, linear, positive
+from pntm_np.models.layers import Weights, linear
 from pntm_np.models.options import Options
+from pntm_np.models.positive import positive
+from pntm_np.models.shift_softmax import shift_softmax
 from pntm_np.scans import HeadState, head_scan, stabilise, start_state
 from pntm_np.scans.conv_shift import sequential as conv_shift
 from pntm_np.scans.forms import check_form
@@ -46,7 +48,7 @@ class PNTM:
         H, before = self.heads, x.shape[:-1]
         of_shifts = [ad.reshape(w[name], shape=(3 * H, x.shape[-1])) for name in ("W_r", "W_w")]
         y = linear(x, ad.concatenate(*of_shifts, w["W_u"], axis=0))
-        s = ad.softmax(options.disturbed(ad.reshape(y[..., : 6 * H], shape=(*before, 2 * H, 3))))
+        s = shift_softmax(options.disturbed(ad.reshape(y[..., : 6 * H], shape=(*before, 2 * H, 3))))
         s = options.rounded(s, stabilise, self.threshold)
         v = ad.reshape(positive(y[..., 6 * H :]), shape=(*before, H, self.cell // H))
         return s, v
@@ -69,7 +71,7 @@ class PNTM:
         options.measure("values", lambda: v)
         if options.form == "fused" and not any(isinstance(x, ad.Tensor) for x in (s, v, *state)):
             check_form("P-NTM", "fused", s)
-            from pntm_np.scans.heads_fused import heads_step
+            from pntm_np.scans.heads.fused import heads_step
 
             reads, *after = heads_step(s, v, *state)
         else:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pntm_np.models.architecture import Architecture, LSTMModel, NTMModel, Stack
-from pntm_np.models.attention import POSITIONS, Attention
+from pntm_np.models.attention.layer import POSITIONS, Attention
 from pntm_np.models.mingru import MinGRU
 from pntm_np.models.pntm import PNTM
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from autodiff.tree import map_leaves
 from pntm_np.models.architecture import TRAINING_MEMORY, Architecture, Stack
-from pntm_np.models.attention import Attention
+from pntm_np.models.attention.layer import Attention
 from pntm_np.models.bench import BENCH_MODELS, CELLS
 from pntm_np.models.registry import MODELS, build
 

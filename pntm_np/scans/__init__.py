@@ -13,6 +13,6 @@ in time segments, so that without gradients its need for memory does not grow wi
 """
 
 from pntm_np.scans.forms import FORMS, FormUnavailable, default_form, usable_forms
-from pntm_np.scans.heads import HeadState, head_scan, start_state
+from pntm_np.scans.heads.segments import HeadState, head_scan, start_state
 from pntm_np.scans.scan import CONV_SHIFT, GATED, MEMORY, conv_shift_scan, gated_scan, memory_scan
 from pntm_np.scans.stabilise import stabilise

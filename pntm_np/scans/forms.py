@@ -6,12 +6,15 @@ from typing import Any
 
 from autodiff import stop_gradient
 from autodiff.backend import compiled, on_host
+from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
 
 FORMS = ("sequential", "paper", "chunked", "fused")
 
 
-class FormUnavailable(RuntimeError):
+class FormUnavailable(PntmError, RuntimeError):
     """The form cannot be used here; the message says why."""
+
+    exit_code = NOT_AVAILABLE
 
 
 def default_form(device: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from autodiff import backend
 from pntm_np.models import MODELS, PAPER, STARTS, Architecture, build
+from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.scans import FORMS, default_form
 from pntm_np.training.presets import MAX_LENGTH, PRESETS, preset_options
 from tasks import Task, TaskError, check_name, check_symbols
@@ -110,7 +111,7 @@ class Config:
         nothing = f"{self.model} has no shifts and no gates"
         heads = self.head_gain == 1 or "tau" in thresholds
         _require(heads, "head_gain", self.head_gain, f"1: {self.model} has no heads that are moved by shifts alone")
-        _require(not self.noise or bool(thresholds), "noise", self.noise, f"0: {nothing}")
+        _require(not self.noise or architecture.takes_noise, "noise", self.noise, f"0: {self.model} takes none")
         _require(not self.rounding or bool(thresholds), "rounding", self.rounding, f"false: {nothing}")
         cuts = self.tau == PAPER.tau or "tau" in thresholds or (self.tau == "auto" and thresholds)
         _require(bool(cuts), "tau", self.tau, f"{PAPER.tau}: {self.model} has no shifts to cut off")
@@ -159,8 +160,10 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and -1e300 < value < 1e300
 
 
-class ConfigError(ValueError):
+class ConfigError(PntmError, ValueError):
     """A value that makes no sense; ``name`` is the option's."""
+
+    exit_code = USAGE
 
     def __init__(self, name: str, value: Any, problem: str) -> None:
         super().__init__(f"{name} is {value!r:.60}; {problem}")

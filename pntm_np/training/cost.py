@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pntm_np.origin import made_by
+from pntm_np.runtime.origin import made_by
+from pntm_np.runtime.untrusted import CheckpointError, is_number, parse, read_bytes
 from pntm_np.training.run import Run
-from pntm_np.untrusted import CheckpointError, is_number, parse, read_bytes
 
 TIMING = "timing.jsonl"
 

@@ -11,7 +11,7 @@ from pntm_np.evaluation.bands import EIGHTHS, bars, grouped
 from pntm_np.evaluation.fit import Fit
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.evaluation.shown import share
-from pntm_np.progress import EVERY, PREPARING, clock_time
+from pntm_np.runtime.progress import EVERY, PREPARING, clock_time
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
 

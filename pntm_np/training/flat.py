@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from autodiff.backend import Array
-from pntm_np.layers import Weights
+from pntm_np.models.layers import Weights
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -10,16 +10,16 @@ import numpy as np
 import autodiff as ad
 from autodiff import backend
 from autodiff.backend import Array
-from pntm_np.layers import Weights
 from pntm_np.models import Architecture, Options
-from pntm_np.randomness import NOISE, ROUNDING, generator
+from pntm_np.models.layers import Weights
+from pntm_np.runtime.randomness import NOISE, ROUNDING, generator
+from pntm_np.runtime.workers import Workers
 from pntm_np.training.config import Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.noise import Noise
 from pntm_np.training.optimizer import Moments, adam
 from pntm_np.training.rounding import row_thresholds
 from pntm_np.training.schedule import Pace
-from pntm_np.workers import Workers
 from tasks import Batch
 
 # Rows of a shard: at least 16, and 32 where that makes more than four of them. On two threads, with batches of 128,

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import autodiff as ad
-from pntm_np.checkpoint import Model
 from pntm_np.evaluation.fit import Fit, fit, training_samples
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Options
-from pntm_np.randomness import BATCHES, EXAMINE, JUDGE, PARAMETERS, generator
-from pntm_np.signals import Stopped
+from pntm_np.models.checkpoint import Model
+from pntm_np.runtime.errors import DIVERGED, PntmError
+from pntm_np.runtime.randomness import BATCHES, EXAMINE, JUDGE, PARAMETERS, generator
+from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.workers import Workers
 from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
@@ -23,7 +25,6 @@ from pntm_np.training.milestones import MOST, is_late
 from pntm_np.training.rounding import LAST, next_threshold, thresholds
 from pntm_np.training.run import Progress, Run, first_parameters
 from pntm_np.training.schedule import pace
-from pntm_np.workers import Workers
 from tasks import Task, batch
 
 METRICS_EVERY = 10  # steps
@@ -31,13 +32,17 @@ SAMPLES = 8  # of each training length, at every evaluation
 EXAMINATION = 64  # at the last one: a mistake in a thousand answers is seen
 
 
-class Diverged(ArithmeticError):
+class Diverged(PntmError, ArithmeticError):
     """Loss or gradient is not finite. The update was not made."""
+
+    exit_code = DIVERGED
 
     def __init__(self, step: int, config: Config, length: int, report: Report, parameter: str) -> None:
         where = f"the gradient of {parameter}" if parameter else "the loss"
         at = f"at step {step} (seed {config.seed}, inputs of length {length}, loss {report.loss:g})"
-        super().__init__(f"{where} is not finite {at}")
+        super().__init__(
+            f"training diverged: {where} is not finite {at}; the update was not made, and the last checkpoint is intact"
+        )
         self.facts = {
             "step": step,
             "seed": config.seed,

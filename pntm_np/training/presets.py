@@ -40,6 +40,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "restart_after": 2_000,
         "clip": 0.1,
         "cool_down": 6_000,
+        "noise": 1.0,
         "stop_when_solved": True,
         "eval_every": 100,
         "checkpoint_every": 200,

@@ -23,22 +23,25 @@ from typing import Any
 
 import numpy as np
 
-from pntm_np.checkpoint import Model, save
 from pntm_np.evaluation.score import LengthScore
-from pntm_np.files import FULL, clear_partial, open_own, write_all, write_atomically
 from pntm_np.models import Thresholds, decide_heads
-from pntm_np.sealed import Shapes, pack, unpack
+from pntm_np.models.checkpoint import Model, save
+from pntm_np.runtime.errors import USAGE, PntmError
+from pntm_np.runtime.files import FULL, clear_partial, open_own, write_all, write_atomically
+from pntm_np.runtime.sealed import Shapes, pack, unpack
+from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
 from pntm_np.training.config import Config
 from pntm_np.training.flat import join, views
 from pntm_np.training.optimizer import Moments
-from pntm_np.untrusted import CheckpointError, is_count, is_number, read_json
 
 KIND = "state-4"  # the version of the file
 FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "model.safetensors", "result.json")
 
 
-class RunError(ValueError):
+class RunError(PntmError, ValueError):
     """The directory has a run already, or none, or another one is at work in it."""
+
+    exit_code = USAGE
 
 
 class RunBusy(RunError):

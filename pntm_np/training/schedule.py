@@ -2,11 +2,12 @@
 
 1. It learns, half of every batch under noise. At its beginning the rate rises.
 2. Once it answers most inputs of the training lengths, shifts and gates are rounded in the other half, ever more as
-   long as it goes on answering. The rate is halved.
+   long as it goes on answering. The rate is halved, and the noise doubled.
 3. Once it answers with every shift one-hot, rate and noise fall over the last steps, and what is rounded is rounded
    that far. A machine that is not certain then goes on from 2, with a rate that rises as at the beginning.
 
-A machine that gets nowhere in 1, or nowhere in 2, begins again with other parameters.
+A machine that gets nowhere in 1, or nowhere in 2, begins again with other parameters. Nothing is rounded
+in an NTM: there 2 begins when it has learnt the training lengths, and asks for memories of all sizes.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pntm_np.randomness import CELLS, generator
+from pntm_np.runtime.randomness import CELLS, generator
 from pntm_np.training.config import Config
 from pntm_np.training.rounding import FIRST, LAST
 from pntm_np.training.run import Progress
 
 ROUNDED_RATE = 0.5  # of the learning rate: rounding changes what a machine does in jumps
-ROUNDED_NOISE = 2.0  # times the noise: what a head leaks at every step averages out under less
+LATER_NOISE = 2.0  # times the noise, from 2 on: what a head leaks at every step averages out under less
 
 
 class Pace(NamedTuple):
@@ -42,7 +43,7 @@ def pace(config: Config, number: int, progress: Progress) -> Pace:
     cells = memory_size(config, number, bool(progress.learnt_at))
     smallest = LAST if progress.end else FIRST
     rounding = (smallest, progress.rounding) if progress.rounding else None
-    noise = config.noise * (ROUNDED_NOISE if progress.rounding else 1.0)
+    noise = config.noise * (LATER_NOISE if progress.rounding or progress.learnt_at else 1.0)
     return Pace(config.lr * rate * fall, noise * fall, cells, rounding)
 
 

@@ -7,23 +7,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pntm_np import memory
-from pntm_np.checkpoint import load
 from pntm_np.evaluation.score import evaluate, evaluation_memory, paper_cells, require_memory, tokens_of
 from pntm_np.evaluation.thresholds import choose_thresholds
-from pntm_np.files import unusable
 from pntm_np.models import PAPER, Options
-from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.models.checkpoint import load
+from pntm_np.runtime import ram
+from pntm_np.runtime.files import unusable
+from pntm_np.runtime.randomness import PARAMETERS, generator
+from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.runtime.workers import Workers
 from pntm_np.scans.forms import require_fused
-from pntm_np.signals import Stopped
 from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.cost import TIMING, Cost
 from pntm_np.training.learner import Learner, shard_cuts
 from pntm_np.training.loop import Diverged, Watcher, train
 from pntm_np.training.rounding import thresholds
 from pntm_np.training.run import Progress, Run, RunError
-from pntm_np.untrusted import CheckpointError
-from pntm_np.workers import Workers
 from tasks import TASKS, Task
 
 EVALUATION_SEED = 0
@@ -39,12 +39,12 @@ def require_fit(config: Config, task: Task, threads: int) -> None:
     architecture = config.architecture()
     sizes = [b - a for a, b in itertools.pairwise(shard_cuts(config.batch_size, config.backend))]
     steps, cells = tokens_of(task, config.max_length), max(config.most_cells(learnt) for learnt in (False, True))
-    need = memory.training_need(architecture, max(sizes), steps, cells, config.form, config.backend)
+    need = ram.training_need(architecture, max(sizes), steps, cells, config.form, config.backend)
     what = f"a training step with batches of {config.batch_size:,} and inputs of up to {config.max_length:,} symbols"
     lower = "--batch-size, --max-length, --memory-size or --size"
-    parameters = PARAMETER_COPIES * memory.BYTES * architecture.parameter_count()
+    parameters = PARAMETER_COPIES * ram.BYTES * architecture.parameter_count()
     samples = SAMPLE_BYTES * config.batch_size * steps
-    memory.require(need * min(threads, len(sizes)) + parameters + samples, what, lower, config.backend)
+    ram.require(need * min(threads, len(sizes)) + parameters + samples, what, lower, config.backend)
     cells = evaluation_memory(config.lengths[1])
     evaluation = (architecture, task, config.lengths, config.samples, cells, config.backend, threads)
     require_memory(*evaluation, lower="--lengths", longest=config.max_length)

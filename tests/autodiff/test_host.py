@@ -9,7 +9,7 @@ import pytest
 
 import autodiff as ad
 from autodiff import backend
-from pntm_np.layers import positive
+from pntm_np.models.positive import positive
 
 EPS = 2.0**-24  # half a unit in the last place of float32, relative
 LINE = np.concatenate([np.linspace(-12, 12, 100_001), np.linspace(-80, 80, 50_001)]).astype(np.float32)

@@ -11,7 +11,9 @@ import autodiff as ad
 from tests import standin, tally
 from tests.autodiff.table import ROWS, Row
 
-OP_MODULES = {f"autodiff.{m}" for m in ("elementwise", "reduce", "cumulative", "shape", "linalg", "spectral", "fused")}
+OP_MODULES = {
+    f"autodiff.{m}" for m in ("elementwise", "reduce", "cumulative", "shape", "linalg", "spectral", "composed")
+}
 
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 

@@ -11,7 +11,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.backend import NUMPY
-from autodiff.sweep import fit, sweep
+from autodiff.backward import fit, sweep
 from autodiff.tape import Tape
 from tests import standin
 

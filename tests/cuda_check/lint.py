@@ -29,39 +29,41 @@ HOST_FILES = (  # they handle host arrays on purpose
     "autodiff/compiled.py",  # compiled, for the CPU alone
     "autodiff/scalar.py",
     "autodiff/host.py",  # the CPU only
-    "pntm_np/bench/forward.py",  # inputs and outputs; what is between is on the device
-    "pntm_np/bench/train_step.py",
-    "pntm_np/checkpoint.py",
+    "pntm_np/experiments/bench/forward.py",  # inputs and outputs; what is between is on the device
+    "pntm_np/experiments/bench/train_step.py",
+    "pntm_np/models/checkpoint.py",
     "pntm_np/evaluation/answer.py",
     "pntm_np/evaluation/decode.py",  # prompts and answers; what is between is on the device
     "pntm_np/evaluation/score.py",
-    "pntm_np/models/attention_fused.py",
+    "pntm_np/models/attention/fused.py",
     "pntm_np/models/initial.py",
-    "pntm_np/models/lstm_fused.py",
-    "pntm_np/models/ntm_fused.py",
-    "pntm_np/models/ntm_kernels.py",
+    "pntm_np/models/lstm/fused.py",
+    "pntm_np/models/ntm/fused.py",
+    "pntm_np/models/ntm/kernels.py",
     "pntm_np/models/summary.py",
-    "pntm_np/origin.py",
+    "pntm_np/runtime/origin.py",
     "pntm_np/scans/conv_shift/fused.py",
     "pntm_np/scans/gated/fused.py",
-    "pntm_np/scans/heads_fused.py",
+    "pntm_np/scans/heads/fused.py",
     "pntm_np/scans/memory/fused.py",
-    "pntm_np/sealed.py",
-    "pntm_np/selftest.py",
-    "pntm_np/trace/document.py",
-    "pntm_np/trace/explain.py",
-    "pntm_np/trace/figure.py",
-    "pntm_np/trace/page.py",
-    "pntm_np/trace/record.py",  # what it is given is brought to the host first
-    "pntm_np/trace/session.py",
-    "pntm_np/trace/variants.py",
+    "pntm_np/runtime/sealed.py",
+    "pntm_np/experiments/selftest.py",
+    "pntm_np/experiments/trace/document.py",
+    "pntm_np/experiments/trace/explain.py",
+    "pntm_np/experiments/trace/figure.py",
+    "pntm_np/experiments/trace/page.py",
+    "pntm_np/experiments/trace/record.py",  # what it is given is brought to the host first
+    "pntm_np/experiments/trace/render.py",
+    "pntm_np/experiments/trace/variants.py",
+    "pntm_np/models/positive_host.py",
+    "pntm_np/models/shift_softmax_fused.py",  # compiled, for the CPU alone
     "pntm_np/training/learner.py",  # batches and masks, before they are moved
     "pntm_np/training/noise.py",  # drawn on the host, then moved
     "pntm_np/training/rounding.py",  # the same
     "pntm_np/training/run.py",
     "pntm_np/training/session.py",
-    "pntm_np/sweep/forecast.py",
-    "pntm_np/report/figures.py",
+    "pntm_np/experiments/sweep/forecast.py",
+    "pntm_np/experiments/report/figures.py",
 )
 
 

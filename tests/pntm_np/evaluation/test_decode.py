@@ -8,7 +8,7 @@ import pytest
 import pntm_np as pn
 from pntm_np.evaluation.decode import decode
 from pntm_np.models import MODELS, Options
-from pntm_np.signals import Stopped
+from pntm_np.runtime.signals import Stopped
 
 SEPARATOR, END = 4, 5
 SIZES = {"pntm": {"width": 16, "heads": 2, "cell": 4}, "ntm": {"width": 12, "heads": 2, "cell": 4}}

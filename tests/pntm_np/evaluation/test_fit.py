@@ -16,9 +16,9 @@ from pntm_np.evaluation import thresholds
 from pntm_np.evaluation.decode import decode
 from pntm_np.evaluation.fit import Fit, fit, training_samples
 from pntm_np.models import Options
-from pntm_np.randomness import THRESHOLDS, generator
-from pntm_np.signals import Stopped
-from pntm_np.workers import Workers
+from pntm_np.runtime.randomness import THRESHOLDS, generator
+from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.workers import Workers
 from tasks import TASKS, batch
 
 PARITY = TASKS["parity-check"]

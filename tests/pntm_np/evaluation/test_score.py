@@ -24,10 +24,10 @@ from pntm_np.evaluation.score import (
 )
 from pntm_np.evaluation.shown import share
 from pntm_np.models import Options
-from pntm_np.randomness import BATCHES, JUDGE, THRESHOLDS, generator
+from pntm_np.runtime.randomness import BATCHES, JUDGE, THRESHOLDS, generator
+from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.runtime.workers import Workers
 from pntm_np.scans import conv_shift_scan
-from pntm_np.untrusted import CheckpointError
-from pntm_np.workers import Workers
 from tasks import TASKS
 
 PARITY, ADDITION = TASKS["parity-check"], TASKS["binary-addition"]

@@ -7,8 +7,8 @@ import pytest
 
 import autodiff as ad
 from pntm_np.models import NTM, Options, build
-from pntm_np.models.lstm import lstm_scan
-from pntm_np.models.ntm import NTMState
+from pntm_np.models.lstm.sequential import lstm_scan
+from pntm_np.models.ntm.layer import NTMState
 from pntm_np.scans.forms import compiled
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="Numba is not installed")
@@ -37,7 +37,7 @@ def compare(fused, definition, arrays, rng, bound=1e-11):
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize(("batch", "size"), [(1, 1), (3, 5), (2, 32)])
 def test_lstm(length: int, batch: int, size: int):
-    from pntm_np.models.lstm_fused import lstm_scan_fused
+    from pntm_np.models.lstm.fused import lstm_scan_fused
 
     rng = np.random.default_rng(length)
     shapes = ((batch, length, 4 * size), (4 * size, size), (batch, size), (batch, size))
@@ -69,7 +69,7 @@ def ntm_case(rng, batch, length, heads, n, m, c):
     ("heads", "n", "m", "c"), [(1, 1, 1, 1), (1, 3, 2, 2), (2, 5, 9, 4), (4, 8, 33, 16), (5, 4, 7, 3)]
 )
 def test_ntm(length: int, heads: int, n: int, m: int, c: int):
-    from pntm_np.models.ntm_fused import ntm_scan_fused
+    from pntm_np.models.ntm.fused import ntm_scan_fused
 
     rng = np.random.default_rng(length)
     definition, arrays = ntm_case(rng, 2, length, heads, n, m, c)
@@ -77,8 +77,28 @@ def test_ntm(length: int, heads: int, n: int, m: int, c: int):
     compare(ntm_scan_fused, definition, arrays, rng, bound=1e-9)
 
 
+def test_ntm_under_noise_of_its_own_for_every_step():
+    layer, d = NTM(2, 3, 4), 5
+    rng = np.random.default_rng(0)
+    w = {k: 0.5 * rng.standard_normal(s) for k, s in layer.shapes(d).items()}
+    x, names = rng.standard_normal((3, 9, d)), list(w)
+
+    def run(form: str):
+        draws = np.random.default_rng(1)
+        options = Options(form, noise=lambda logits: logits + draws.standard_normal(logits.shape))
+
+        def outputs(x, *values):
+            y, state = layer.sequence(dict(zip(names, values, strict=True)), x, start, options)
+            return y, *state
+
+        return outputs
+
+    start = layer.start(np, 3, d, 6, np.float64)
+    compare(run("fused"), run("sequential"), [x, *w.values()], rng, bound=1e-9)  # as without noise
+
+
 def test_ntm_with_cells_and_keys_on_the_floor_of_the_norm():
-    from pntm_np.models.ntm_fused import ntm_scan_fused
+    from pntm_np.models.ntm.fused import ntm_scan_fused
 
     rng = np.random.default_rng(0)
     definition, arrays = ntm_case(rng, 2, 3, 2, 4, 6, 3)
@@ -89,8 +109,8 @@ def test_ntm_with_cells_and_keys_on_the_floor_of_the_norm():
 
 def test_the_bound_of_beta_and_gamma_in_the_loop():
     """Beyond it nothing changes, also where a choice between nearly equal cells is not made yet."""
-    from pntm_np.models.ntm import address
-    from pntm_np.models.ntm_bounds import STEEPEST
+    from pntm_np.models.ntm.bounds import STEEPEST
+    from pntm_np.models.ntm.layer import address
 
     def found(beta: float, gamma: float) -> np.ndarray:
         key, M = np.array([[[1.0, 0.0]]]), np.array([[[1.0, 0.0], [1.0, 1e-3]]])  # cosines 1 and 1 - 5e-7
@@ -103,8 +123,8 @@ def test_the_bound_of_beta_and_gamma_in_the_loop():
 
 
 def test_the_bound_of_beta_and_gamma_in_the_compiled_form():
-    from pntm_np.models.ntm_bounds import STEEPEST
-    from pntm_np.models.ntm_kernels import activate
+    from pntm_np.models.ntm.bounds import STEEPEST
+    from pntm_np.models.ntm.kernels import activate
 
     heads, n = 1, 2
     raw = np.full((1, 2 * heads * (n + 6) + 2 * heads * n), 3e38, np.float32)
@@ -118,7 +138,7 @@ def test_the_bound_of_beta_and_gamma_in_the_compiled_form():
 @pytest.mark.parametrize("raw", [1e5, 1e20, 3e38])
 def test_ntm_with_controls_beyond_all_measure(control: str, raw: float):
     """Finite, and the same in both forms: times a logarithm, 3e38 would be infinite in float32."""
-    from pntm_np.models.ntm_fused import ntm_scan_fused
+    from pntm_np.models.ntm.fused import ntm_scan_fused
 
     rng, heads, n = np.random.default_rng(3), 2, 4
     definition, arrays = ntm_case(rng, 2, 5, heads, n, 9, 3)
@@ -138,7 +158,7 @@ def test_ntm_with_controls_beyond_all_measure(control: str, raw: float):
 
 
 def test_ntm_without_a_way_back_keeps_only_the_last_state():
-    from pntm_np.models.ntm_fused import ntm_loop
+    from pntm_np.models.ntm.fused import ntm_loop
 
     rng = np.random.default_rng(0)
     for length in (1, 2, 7):
@@ -164,7 +184,7 @@ def test_attention(length: int, positions: str):
 @pytest.mark.parametrize("past", [0, 1, 31, 32, 33])
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_attention_with_a_past(past: int, size: int):
-    from pntm_np.models.attention import Attention
+    from pntm_np.models.attention.layer import Attention
 
     layer, rng = Attention(2, "nope"), np.random.default_rng(past)
     q, k, v = (rng.standard_normal((2, 2, n, size)) for n in (5, past + 5, past + 5))

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autodiff as ad
-from pntm_np.layers import closed, positive, straight_through
 from pntm_np.models import NTM, PNTM, Attention, Options
-from pntm_np.models.attention import by_distance, rotate
-from pntm_np.models.lstm import lstm_cell, lstm_scan
-from pntm_np.models.ntm import address, write
+from pntm_np.models.attention.layer import by_distance, rotate
+from pntm_np.models.layers import closed, straight_through
+from pntm_np.models.lstm.sequential import lstm_cell, lstm_scan
+from pntm_np.models.ntm.layer import address, write
+from pntm_np.models.positive import positive
 from pntm_np.scans import stabilise
 
 

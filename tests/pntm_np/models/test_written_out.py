@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pntm_np.models import NTM, PNTM, LSTMModel, MinGRU, NTMModel, Options, Stack, build, decide_heads
+from pntm_np.scans.forms import compiled
 
 rng = np.random.default_rng(11)
 sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
@@ -145,6 +146,30 @@ def test_noise_disturbs_the_logits_of_shifts_and_gates_and_nothing_else():
     z, c = gru._controls(w, x, options)
     np.testing.assert_allclose(z, sigmoid(x @ w["W_z"].T + 0.25), rtol=1e-12)
     assert np.array_equal(c, gru._controls(w, x, Options())[1]) and len(seen) == 2
+
+
+@pytest.mark.parametrize("form", ["sequential", "fused"])
+def test_noise_disturbs_gates_and_shifts_of_an_ntm_and_nothing_else(form: str):
+    """The same noise at every step is another bias: of the controller's gates, and of the heads' gates and shifts."""
+    if form == "fused" and not compiled():
+        pytest.skip("Numba is not installed")
+    layer, d, moves = NTM(2, 3, 4), 5, []
+    w, x = weights(layer.shapes(d)), rng.standard_normal((2, 7, d))
+    biased = {name: value.copy() for name, value in w.items()}
+
+    def noise(logits):
+        moves.append(rng.standard_normal(logits.shape[-1]))
+        return logits + moves[-1]
+
+    found, state = layer.sequence(w, x, layer.start(np, 2, d, 6, np.float64), Options(form, noise=noise))
+    i_f, o, of_heads = moves  # two heads of each kind: four gates, and four times three shifts
+    biased["controller.b"] += np.concatenate([i_f, np.zeros(4), o])
+    for k, side in enumerate(("read", "write")):
+        biased[f"{side}.b_g"] += of_heads[2 * k : 2 * k + 2]
+        biased[f"{side}.b_s"] += of_heads[4 + 6 * k : 10 + 6 * k]
+    expected, end = layer.sequence(biased, x, layer.start(np, 2, d, 6, np.float64), Options("sequential"))
+    for f, e in zip((found, *state), (expected, *end), strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-9, atol=1e-12)  # sharpening magnifies rounding, step by step
 
 
 def test_where_training_starts():

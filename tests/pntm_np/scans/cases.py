@@ -91,12 +91,18 @@ def draw_cotangents(value: tuple, dtype: Any) -> list[np.ndarray]:
     return [rng.standard_normal(y.shape).astype(np.float32).astype(dtype) for y in value]
 
 
-def deviation(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest deviation anywhere over the largest magnitude in the array: one bad position shows."""
+def terms(scan: str, inputs: list, cotangents: list) -> list[np.ndarray]:
+    """What the cotangents of the inputs are made of: what they would be if no output's cotangent had a sign."""
+    found = run(scan, "sequential", inputs, [np.abs(g) for g in cotangents])
+    return [np.abs(x) for x in found[-len(inputs) :]]
+
+
+def deviation(found: np.ndarray, expected: np.ndarray, scale: float = 0.0) -> float:
+    """The largest deviation anywhere over the largest magnitude in the array, or ``scale``: one bad position shows."""
     assert found.shape == expected.shape
     if found.size == 0:
         return 0.0
     if not np.isfinite(found).all():
         return np.inf
-    scale = np.abs(expected).max()
+    scale = max(np.abs(expected).max(), scale)
     return float(np.abs(found - expected).max() / (scale if scale > 0 else 1.0))

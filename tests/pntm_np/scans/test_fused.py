@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from click.testing import CliRunner
 import autodiff as ad
 import cli
 from pntm_np.scans import FormUnavailable, HeadState, conv_shift_scan, forms, gated_scan, head_scan, memory_scan
+from tests.limits import LIMIT
 from tests.pntm_np.scans.cases import deviation, distribution
 
 needs_numba = pytest.mark.skipif(not forms.compiled(), reason="Numba is not installed")
@@ -142,3 +147,28 @@ def test_segments_are_for_the_other_forms():
     arrays = inputs((1, 3, 1, 1, 1, 4), "soft")
     with pytest.raises(ValueError, match="segment is 2, but form is 'fused'"):
         head_scan(*arrays[:3], HeadState(*arrays[3:]), form="fused", segment=2)
+
+
+BITS = """
+import hashlib
+import numpy as np
+import autodiff as ad
+from pntm_np.scans import head_scan, start_state
+
+rng = np.random.default_rng(0)
+draw = lambda *shape: rng.standard_normal(shape).astype("f4")
+s = np.exp(draw(2, 33, 8, 3))
+start = start_state(np, 2, 4, 4, 96, 8)
+run = lambda s, v: head_scan(s[..., :4, :], s[..., 4:, :], v, start, form="fused")[0]
+reads, pullback = ad.vjp(run, s / s.sum(-1, keepdims=True), np.abs(draw(2, 33, 4, 8)))
+print([hashlib.sha256(x.tobytes()).hexdigest() for x in (reads, *pullback(draw(*reads.shape)))])
+"""
+
+
+def test_compiled_here_or_loaded_the_bits_are_the_same(tmp_path):
+    """A run that is resumed loads what its beginning compiled."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(cli.__file__).parent)}
+    command = [sys.executable, "-P", "-c", BITS]
+    given = {"env": environment, "capture_output": True, "text": True, "timeout": LIMIT, "check": True}
+    compiled = subprocess.run(command, **given).stdout
+    assert list(tmp_path.rglob("*.nbc")) and subprocess.run(command, **given).stdout == compiled

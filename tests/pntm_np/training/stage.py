@@ -8,11 +8,11 @@ import numpy as np
 
 from pntm_np.evaluation.fit import Fit
 from pntm_np.evaluation.score import Evaluation, LengthScore
-from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.runtime.randomness import PARAMETERS, generator
+from pntm_np.runtime.workers import Workers
 from pntm_np.training import Config, Run, loop, session
 from pntm_np.training.learner import Report
 from pntm_np.training.run import Progress
-from pntm_np.workers import Workers
 from tasks import TASKS
 
 TASK = TASKS["parity-check"]

@@ -9,7 +9,8 @@ from scipy.special import ndtr
 import autodiff as ad
 from autodiff import backend
 from pntm_np.models import MODELS, Options
-from pntm_np.randomness import BATCHES, PARAMETERS, generator
+from pntm_np.runtime.randomness import BATCHES, PARAMETERS, generator
+from pntm_np.runtime.workers import Workers
 from pntm_np.training import learner as module
 from pntm_np.training.config import Config
 from pntm_np.training.flat import views
@@ -19,7 +20,6 @@ from pntm_np.training.optimizer import Moments, adam
 from pntm_np.training.rounding import FIRST, LAST, next_threshold, row_thresholds
 from pntm_np.training.run import Progress
 from pntm_np.training.schedule import Pace, pace
-from pntm_np.workers import Workers
 from tasks import TASKS, batch
 from tests import standin
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from pntm_np.models import MODELS
-from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.runtime.randomness import PARAMETERS, generator
+from pntm_np.runtime.workers import Workers
 from pntm_np.training import Config
 from pntm_np.training.learner import Learner
 from pntm_np.training.run import Progress
 from pntm_np.training.schedule import pace
-from pntm_np.workers import Workers
 from tasks import TASKS, batch
 from tests.limits import LIMIT
 

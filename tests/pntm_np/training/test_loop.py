@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from pntm_np.evaluation.score import evaluate
-from pntm_np.randomness import BATCHES, generator
+from pntm_np.runtime.randomness import BATCHES, generator
 from pntm_np.training import Config, Run, display, loop, session
 from pntm_np.training.learner import Report
 from tests.limits import LIMIT
@@ -141,12 +141,12 @@ STEP = """
 import hashlib, sys
 import numpy as np
 from threadpoolctl import threadpool_limits
-from pntm_np.randomness import PARAMETERS, generator
+from pntm_np.runtime.randomness import PARAMETERS, generator
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Learner
 from pntm_np.training.run import Progress
 from pntm_np.training.schedule import Pace
-from pntm_np.workers import Workers
+from pntm_np.runtime.workers import Workers
 from tasks import TASKS, batch
 config = Config.of(TASKS["parity-check"], "paper", batch_size=64)
 start = Progress.start(config, generator(PARAMETERS, 0))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pntm_np.models import decide_heads
-from pntm_np.randomness import EXAMINE, JUDGE, PARAMETERS, generator
+from pntm_np.runtime.randomness import EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.training import Config, Run, session
 from pntm_np.training.flat import views
 from pntm_np.training.run import first_parameters
@@ -69,6 +69,16 @@ def test_the_phases_of_a_run(monkeypatch, tmp_path):
     judged = {a["step"]: a["thresholds"] for a in stage.asked}
     assert judged[30] == (0, 0) and judged[40] == (0.01, 0.01) and judged[230] == judged[255] == (0.5, 0.1)
     assert [row["certain"] for row in rows_of(stage.run) if "certain" in row] == [False, True]
+
+
+def test_without_rounding_the_noise_is_doubled_once_it_has_learnt(monkeypatch, tmp_path):
+    """At 30, with 99 of 100 inputs answered three times in a row; also if fewer are later."""
+    answered = {10: 0.99, 20: 0.99, 30: 0.99}
+    given = {"steps": 120, "eval_every": 10, "batch_size": 1, "noise": 0.5}
+    stage = Stage(monkeypatch, tmp_path, exact=lambda step: answered.get(step, 0.98), **given)
+    assert stage.train()[1].learnt_at == 30
+    assert [p.noise for p in stage.paces] == [0.5] * 30 + [1.0] * 90
+    assert {p.rounding for p in stage.paces} == {None} and {p.lr for p in stage.paces} == {stage.config.lr}
 
 
 def test_a_machine_that_was_rounded_is_judged_as_it_was_trained(monkeypatch, tmp_path):

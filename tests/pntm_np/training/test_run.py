@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 import pntm_np as pn
-from pntm_np import files as pntm_files
-from pntm_np.origin import commit
-from pntm_np.randomness import PARAMETERS, generator
-from pntm_np.sealed import pack
+from pntm_np.runtime import files as pntm_files
+from pntm_np.runtime.origin import commit
+from pntm_np.runtime.randomness import PARAMETERS, generator
+from pntm_np.runtime.sealed import pack
+from pntm_np.runtime.untrusted import CheckpointError
 from pntm_np.training import Config, Run, cost
 from pntm_np.training.run import COUNTERS, Progress
-from pntm_np.untrusted import CheckpointError
 from tasks import TASKS
 from tests.limits import LIMIT, limit
 from tests.pntm_np.training.small import SAME, files, pntm_train, send, started, wait_for
@@ -128,15 +128,15 @@ def test_a_finished_run_without_its_state_is_left_alone(reference, tmp_path):
 
 
 def test_steps_do_not_change_while_a_run_cools_down(tmp_path):
-    assert pntm_train(tmp_path / "a", "--cool-down", "5", "--threads", "1").returncode == 0
-    more = pntm_train(tmp_path / "a", "--resume", "--cool-down", "5", "--steps", "40")
+    assert pntm_train(tmp_path / "a", "--option", "cool-down=5", "--threads", "1").returncode == 0
+    more = pntm_train(tmp_path / "a", "--resume", "--option", "cool-down=5", "--steps", "40")
     assert more.returncode == 2 and "is cooling down" in more.stderr
 
 
 def test_steps_do_not_change_after_a_run_was_solved(tmp_path):
     """A run that was solved and cooled down has ended; without a cool-down it is over as well, whatever is asked."""
     out = tmp_path / "a"
-    assert pntm_train(out, "--cool-down", "5", "--threads", "1").returncode == 0
+    assert pntm_train(out, "--option", "cool-down=5", "--threads", "1").returncode == 0
     run = Run(out)
     config, progress = run.load()
     config = replace(config, steps=100)
@@ -144,12 +144,12 @@ def test_steps_do_not_change_after_a_run_was_solved(tmp_path):
     with run.locked():
         run.write_config(config)
         run.save(config, progress)
-    more = pntm_train(out, "--resume", "--cool-down", "5", "--steps", "120")
+    more = pntm_train(out, "--resume", "--option", "cool-down=5", "--steps", "120")
     assert more.returncode == 2 and "was solved and ended at step 30" in more.stderr
     progress.end = 40
     with run.locked():
         run.save(config, progress)
-    more = pntm_train(out, "--resume", "--cool-down", "5", "--steps", "120")
+    more = pntm_train(out, "--resume", "--option", "cool-down=5", "--steps", "120")
     assert more.returncode == 2 and "is cooling down" in more.stderr
 
 

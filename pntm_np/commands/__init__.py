@@ -1,0 +1,1 @@
+"""The commands of ``pntm``: each parses, calls and prints."""

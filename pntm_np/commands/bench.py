@@ -1,0 +1,153 @@
+"""``pntm bench`` and ``pntm bench train``"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pntm_np.commands.interrupt import signals
+from pntm_np.commands.options import (
+    SEED,
+    backend_option,
+    bench_threads_option,
+    json_option,
+    refuse_options,
+)
+from pntm_np.commands.output import say, table
+from pntm_np.commands.types import (
+    Count,
+    Lengths,
+    Names,
+    Picture,
+    Place,
+)
+from pntm_np.models import MODELS
+from pntm_np.runtime.signals import Stopped
+from pntm_np.scans import FORMS
+
+BENCHED = ("ntm", "pntm")
+
+
+@click.group(
+    invoke_without_command=True, short_help="Time NTM and P-NTM, as in the paper; or training steps.", cls=click.Group
+)
+@click.option(
+    "--lengths", type=Lengths(), default="8:65536", show_default=True, help="8:65536 is 8, 16, 32, ..; or a list."
+)
+@click.option(
+    "--models", type=Names("model", list(BENCHED)), default=",".join(BENCHED), show_default=True, help="Which to time."
+)
+@click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: all that can run here]")
+@click.option("--batch", type=Count(1, 10**6), default=8, show_default=True, help="Sequences at a time.")
+@click.option("--runs", type=Count(1, 10**6), default=10, show_default=True, help="Timed, of each length.")
+@click.option("--warmup", type=Count(1, 10**6), default=3, show_default=True, help="Not timed, before them.")
+@click.option(
+    "--patience",
+    type=Count(1, 10**6),
+    default=30,
+    show_default=True,
+    help="A form that takes more seconds than this for one run is not tried at greater lengths.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of weights and inputs.")
+@backend_option
+@bench_threads_option
+@click.option(
+    "--out", type=Place(), default="runs/bench.json", show_default=True, help="Every row goes there as it is found."
+)
+@click.option("--resume", is_flag=True, help="Go on with the bench in --out; begin it if there is none.")
+@click.option("--plot", type=Picture(), help="Draw time and speed-up against length: .png, .svg or .pdf.")
+@json_option
+@click.pass_context
+def bench(
+    ctx: click.Context, out: Path, resume: bool, plot: Path | None, as_json: bool, forms: Any, **given: Any
+) -> None:
+    """Time a forward pass of NTM and P-NTM against the length: the paper's experiment.
+
+    Forms are first compared on the bench's input. What cannot fit in memory is not tried. An
+    interrupted bench goes on with --resume. pntm bench train times training steps.
+    """
+    if ctx.invoked_subcommand:
+        refuse_options(ctx)
+        return
+    from pntm_np.experiments.bench import forward
+    from pntm_np.experiments.bench.plot import plot_bench
+    from pntm_np.experiments.bench.runner import bench_forward
+
+    settings = forward.Settings(**given, **({"forms": forms} if forms else {}))
+    try:
+        report = bench_forward(settings, forms, out, resume, signals)
+    except Stopped:
+        say(f"stopped; go on with: {shlex.join(['pntm', *sys.argv[1:]])}{'' if resume else ' --resume'}")
+        raise
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        print_bench(report)
+    if plot:
+        plot_bench(report, plot)
+
+
+def print_bench(report: dict[str, Any]) -> None:
+    from pntm_np.experiments.bench.record import crossovers
+    from pntm_np.experiments.bench.tables import forward_rows
+
+    columns, rows = forward_rows(report)
+    table(columns, rows)
+    click.echo()
+    for line in crossovers(report["rows"]):
+        click.echo(line)
+    machine, settings = report["machine"], report["settings"]
+    click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
+    click.echo(f"batch {settings['batch']}, mean of {settings['runs']} runs after {settings['warmup']} to warm up")
+
+
+@bench.command("train", short_help="Time the training step of every model.")
+@click.option(
+    "--models", type=Names("model", list(MODELS)), default=",".join(MODELS), help="Which to time. [default: all]"
+)
+@click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: the fastest]")
+@click.option("--lengths", type=Lengths(), default="41,81,121", show_default=True, help="Tokens of a sequence.")
+@click.option("--batch", type=Count(1, 10**6), default=128, show_default=True, help="Sequences of a step.")
+@click.option("--memory-size", type=Count(1, 10**7), default=96, show_default=True, help="Cells.")
+@click.option("--runs", type=Count(1, 10**6), default=10, show_default=True, help="Timed, of each length.")
+@click.option("--warmup", type=Count(1, 10**6), default=3, show_default=True, help="Not timed, before them.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of weights and batches.")
+@backend_option
+@bench_threads_option
+@click.option("--profile", is_flag=True, help="Show where the time goes, by part.")
+@json_option
+def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
+    """Time a training step: forward, backward and update, at the paper's sizes, on random tokens.
+
+    The floor is what the step's dense matrix products alone would take, at the speed of a large
+    product, which is measured at the same time.
+    """
+    from pntm_np.experiments.bench.runner import bench_steps
+    from pntm_np.experiments.bench.train_step import TrainSettings
+
+    report = bench_steps(TrainSettings(**given, forms=forms or ()), forms, profile, signals)
+    if as_json:
+        click.echo(json.dumps(report))
+    else:
+        print_bench_train(report)
+
+
+def print_bench_train(report: dict[str, Any]) -> None:
+    from pntm_np.experiments.bench.tables import step_rows
+
+    columns, rows = step_rows(report)
+    table(columns, rows)
+    for name, parts in report.get("profile", {}).items():
+        total = sum(parts.values())
+        click.echo(f"\n{name}, {report['settings']['lengths'][-1]} tokens, one thread: {total:,.0f} ms a step")
+        for part, ms in parts.items():
+            if ms >= 0.005 * total:
+                click.echo(f"  {ms:8,.1f} ms  {ms / total:4.0%}  {part}")
+    machine, settings = report["machine"], report["settings"]
+    click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
+    click.echo(f"batch {settings['batch']}, {settings['runs']} steps after {settings['warmup']} to warm up")

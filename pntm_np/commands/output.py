@@ -1,0 +1,74 @@
+"""What commands print: data on stdout, messages on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import platform
+from typing import Any
+
+import click
+
+from autodiff import backend as devices
+from pntm_np.evaluation.shown import share
+from pntm_np.runtime.untrusted import printable
+
+
+def say(message: str) -> None:
+    """One line on stderr, whatever is in the names that it tells."""
+    message = printable(message)
+    with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the message
+        click.echo(message, err=True)
+
+
+def typed_value(value: Any) -> str:
+    """The value of an option as it is typed."""
+    if isinstance(value, (tuple, list)):
+        return ":".join(map(str, value))
+    return "-" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def table(columns: list[str], rows: list[list[Any]]) -> None:
+    """Rows on stdout, in columns: numbers to the right, text to the left."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for k, column in enumerate(columns):
+        numeric = all(isinstance(row[k], (int, float)) or row[k] == "-" for row in rows)
+        shown.add_column(column, justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        shown.add_row(*(f"{x:,}" if isinstance(x, int) else printable(str(x)) for x in row))
+    Console(width=200, highlight=False, markup=False).print(shown)  # a narrow terminal wraps; nothing is left out
+
+
+def bands_table(found: Any, max_length: int) -> None:
+    from pntm_np.evaluation.bands import bands
+
+    rows = [
+        [f"{b.first}..{b.last}", share(b.exact_match, 3), share(b.token_accuracy, 3), f"{b.chance:.1e}", b.trained]
+        for b in bands(found, max_length)
+    ]
+    table(
+        ["length", "exact match", "tokens right", "chance", ""],
+        [[*row[:-1], "trained on" if row[-1] else "longer than any in training"] for row in rows],
+    )
+
+
+def score_line(report: dict[str, Any]) -> None:
+    if report["score"] is None:
+        click.echo(f"\nexact match {share(report['exact_match'], 4)}")
+    else:
+        first, last = report["score_lengths"]
+        click.echo(f"\nscore: exact match {share(report['score'], 4)} on lengths {first}..{last}")
+
+
+def cut_off(found: dict[str, Any]) -> str:
+    """The thresholds of an evaluation."""
+    gates = f", gate-tau {found['gate_tau']:g}" if found["gate_tau"] else ""
+    return f"tau {found['tau']:g}{gates}"
+
+
+def versions() -> dict[str, str]:
+    libraries = ("pntm", "numpy", "scipy", "safetensors", *(["numba"] if devices.compiled() else []))
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in libraries}

@@ -1,0 +1,59 @@
+"""Options of a run that are seldom needed: ``--option NAME=VALUE``, as in a sweep, instead of a flag each."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import click
+
+from pntm_np.commands.types import CellRange, Count, Named, Number, Value
+from pntm_np.models import STARTS
+
+STEPS = Count(0, 10**9)
+
+
+class RareOption(NamedTuple):
+    kind: click.ParamType
+    meaning: str
+
+
+RARE = {
+    "warm-up": RareOption(STEPS, "Raise the learning rate from 0 over the first N steps."),
+    "cool-down": RareOption(
+        STEPS, "Decay learning rate and noise to 0 over the last N steps; starts early once the task is solved."
+    ),
+    "clip": RareOption(Number(), "Scale gradients down to this infinity norm; 0: never."),
+    "restart-after": RareOption(
+        STEPS,
+        "Start over with new parameters after N steps without a fifth of the answers, 3 N without nine tenths, "
+        "or 2 N more without having learnt; 0: never.",
+    ),
+    "start": RareOption(
+        Named("start", list(STARTS)), "Initial weights: uniform in +-1/sqrt(fan-in), or flax for Flax's defaults."
+    ),
+    "head-gain": RareOption(
+        Number(), "Multiply the initial shift weights of half of P-NTM's heads, which then start out decided."
+    ),
+    "learnt-memory-size": RareOption(
+        CellRange(1, 10**7), "Memory size N, or A:B, once the training lengths are learnt."
+    ),
+}
+
+
+class Rare(Value):
+    """NAME=VALUE of one of them."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        option, equals, text = (part.strip() for part in value.partition("="))
+        option = option.replace("_", "-")
+        if option not in RARE or not equals:
+            names = ", ".join(RARE)
+            self.fail(f"{value!r:.60}; expected NAME=VALUE with one of {names}. See --list-options", param, ctx)
+        try:
+            return option.replace("-", "_"), RARE[option].kind.convert(text, param, ctx)
+        except click.BadParameter as error:
+            self.fail(f"{option}: {error.message}", param, ctx)

@@ -1,0 +1,64 @@
+"""``pntm selftest``"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+import autodiff
+from pntm_np.commands.options import (
+    backend_option,
+    json_option,
+)
+from pntm_np.commands.output import table, versions
+from pntm_np.runtime.errors import FAILED
+
+
+@click.command(short_help="Compare a device with NumPy.")
+@backend_option
+@json_option
+def selftest(backend: str, as_json: bool) -> None:
+    """Compare a device with NumPy: every op, scan form and model, values and gradients.
+
+    Exits with 1 if a deviation is out of bounds, and with 5 if the device cannot be used.
+    """
+    from pntm_np.experiments import selftest as test
+
+    device = autodiff.describe_device(backend)
+    results = []
+    for result in test.run(backend):
+        results.append(result)
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[K{len(results)}: {result.name}", nl=False, err=True)
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    broken = [r for r in results if not r.ok]
+    if as_json:
+        # JSON has no infinity: what could not be compared is null
+        rows = [{k: None if v == float("inf") else v for k, v in r._asdict().items()} | {"ok": r.ok} for r in results]
+        bounds = {dtype.__name__: bound for dtype, bound in test.BOUNDS.items()}
+        click.echo(
+            json.dumps(
+                {
+                    "backend": backend,
+                    "device": device,
+                    "versions": versions(),
+                    "bounds": bounds,
+                    "ok": not broken,
+                    "rows": rows,
+                }
+            )
+        )
+    else:
+        shown = [
+            [r.kind, r.name, f"{r.float64:.1e}", f"{r.float32:.1e}", "" if r.ok else r.error or "OUT OF BOUNDS"]
+            for r in results
+        ]
+        table(["kind", "name", "float64", "float32", ""], shown)
+        bounds = ", ".join(f"{dtype.__name__} {bound:.0e}" for dtype, bound in test.BOUNDS.items())
+        used = ", ".join(f"{name} {version}" for name, version in versions().items())
+        click.echo(f"\n{device}\n{used}\n{len(results) - len(broken)} of {len(results)} within bounds ({bounds})")
+    if broken:
+        sys.exit(FAILED)

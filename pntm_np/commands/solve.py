@@ -1,0 +1,98 @@
+"""``pntm solve``"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pntm_np.commands.interrupt import signals, stop
+from pntm_np.commands.options import (
+    backend_option,
+    json_option,
+    task_option,
+    tau_choice,
+)
+from pntm_np.commands.output import cut_off, say
+from pntm_np.commands.types import (
+    Count,
+    Place,
+)
+from pntm_np.evaluation.trained import TaskNeeded
+from pntm_np.runtime import ram
+from pntm_np.runtime.workers import Workers
+from tasks import TaskError
+
+
+@click.command(short_help="Ask a trained machine.")
+@click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@task_option
+@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
+@click.option(
+    "--answer-length", type=Count(1, 10**6), help="Symbols of an answer, for a machine of a task without a rule."
+)
+@tau_choice
+@backend_option
+@json_option
+def solve(
+    checkpoint: Path,
+    texts: tuple[str, ...],
+    task: Any,
+    memory_size: int | None,
+    answer_length: int | None,
+    tau: float | str | None,
+    gate_tau: float | str | None,
+    backend: str,
+    as_json: bool,
+) -> None:
+    """Give the machine each TEXT, or each line of stdin, and show its answer.
+
+    Beside it stands the right answer if it differs, with the places where it does.
+    """
+    from pntm_np.evaluation.answer import answer, symbols_only
+    from pntm_np.evaluation.command import Evaluating, thresholds
+    from pntm_np.evaluation.score import evaluation_memory
+    from pntm_np.evaluation.trained import load_trained, task_of
+
+    trained = load_trained(checkpoint)
+    if trained.end_token and answer_length:
+        raise click.BadParameter(
+            f"{answer_length}; this machine ends its answers itself, with $: leave it out", param_hint="--answer-length"
+        )
+    try:
+        task = task_of(trained, task)
+    except TaskNeeded as needed:
+        if "auto" in (tau, gate_tau):
+            raise
+        if not trained.end_token and not answer_length:
+            raise TaskNeeded(f"{needed}, or say how long an answer is: --answer-length N") from None
+        task = symbols_only(trained)
+    else:
+        if answer_length:
+            problem = f"{answer_length}; the rule of {task.name} says how long an answer is: leave it out"
+            raise click.BadParameter(problem, param_hint="--answer-length")
+    if not texts:
+        if sys.stdin.isatty():
+            say(f"one text a line, of {' '.join(task.inputs)}; end with Ctrl-D")
+        texts = tuple(text for line in sys.stdin if (text := line.rstrip("\r\n")))
+    if not texts:
+        raise TaskError(f"there is no text; expected symbols of {' '.join(task.inputs)}")
+    for text in texts:
+        task.check(text)
+    cells = memory_size or evaluation_memory(max(map(len, texts)))
+    need = ram.decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16 + (answer_length or 0), cells)
+    ram.require(need, f"an answer with {cells:,} cells", "--memory-size", backend)
+    with signals, Workers(1) as workers:
+        evaluating = Evaluating(trained, task, backend, workers, stop)
+        options = thresholds(evaluating, tau, gate_tau, say)
+        say(f"{trained.model.name}: {cut_off(options.thresholds._asdict())}, memory {cells}")
+        answers = answer(evaluating.model, task, list(texts), cells, options, answer_length, evaluating.stop)
+    if as_json:
+        click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))
+        return
+    for item in answers:
+        click.echo(f"{item.text} -> {item.answer}{'' if item.ended else ' ..'}{item.verdict}")

@@ -1,0 +1,94 @@
+"""``pntm trace``"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pntm_np.commands.interrupt import signals, stop
+from pntm_np.commands.options import (
+    backend_option,
+    task_option,
+    tau_choice,
+)
+from pntm_np.commands.output import say
+from pntm_np.commands.types import (
+    Count,
+    Picture,
+    Place,
+    Threshold,
+)
+
+TRACES = (".png", ".svg", ".pdf", ".html", ".json")
+
+
+@click.command(short_help="See a trained machine think: pictures, a page, words.")
+@click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
+@click.argument("text")
+@click.option(
+    "-o",
+    "--out",
+    "outs",
+    type=Picture(TRACES),
+    multiple=True,
+    help="Where to: .png, .svg or .pdf for a picture, .html for a page, .json for all numbers. May be repeated.",
+)
+@click.option("--explain", "in_words", is_flag=True, help="Say what happened, in a few sentences on stdout.")
+@click.option("--compare", type=Place(exists=True), help="Another machine, beside the first on an .html page.")
+@click.option(
+    "--compare-tau",
+    type=Threshold(1),
+    help="The threshold of the one beside it; auto chooses the gates', too. [default: --tau]",
+)
+@click.option("--compare-gate-tau", type=Threshold(0.5), help="And its gates'. [default: as --gate-tau]")
+@task_option
+@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
+@tau_choice
+@backend_option
+def trace(
+    checkpoint: Path,
+    text: str,
+    outs: tuple[Path, ...],
+    in_words: bool,
+    compare: Path | None,
+    compare_tau: float | str | None,
+    compare_gate_tau: float | str | None,
+    task: Any,
+    memory_size: int | None,
+    tau: float | str | None,
+    gate_tau: float | str | None,
+    backend: str,
+) -> None:
+    """Run the machine on TEXT step by step, and show what it does.
+
+    The page plays the steps: heads on a tape of memory cells, the answer as it is written. Two
+    machines, or two thresholds of one, stand side by side with --compare or --compare-tau.
+    """
+    from pntm_np.experiments.trace import render
+
+    beside = compare is not None or compare_tau is not None or compare_gate_tau is not None
+    if not outs and not in_words:
+        raise click.UsageError("there is nothing to make; expected -o FILE (page.html, ..) or --explain")
+    if beside and not in_words and not any(out.suffix.lower() == ".html" for out in outs):
+        raise click.UsageError("--compare and --compare-tau need -o FILE.html or --explain: other files show one trace")
+    asked = [render.Asked(checkpoint, tau, gate_tau)]
+    if beside:
+        other = render.Asked(
+            compare or checkpoint,
+            tau if compare_tau is None else compare_tau,
+            gate_tau if compare_gate_tau is None else compare_gate_tau,
+        )
+        asked.append(other)
+
+    with signals:
+        kinds = {out.suffix.lower() for out in outs}
+        traced = render.trace(asked, text, task, memory_size, backend, kinds, say, stop)
+        places, contents = [each.place for each in asked], {}
+        for out in outs:
+            contents[out] = render.rendered(traced, places, out.suffix.lower(), stop)
+        words = render.told(traced, stop) if in_words else []
+        render.write(contents, say)  # when all could be made: all of them, or none
+        if words:
+            click.echo("\n".join(words))

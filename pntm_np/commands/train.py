@@ -1,0 +1,217 @@
+"""``pntm train``"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pntm_np.commands.groups import GroupedCommand, under
+from pntm_np.commands.interrupt import signals, stop
+from pntm_np.commands.options import (
+    MANY,
+    SEED,
+)
+from pntm_np.commands.output import bands_table, cut_off, say, score_line, typed_value
+from pntm_np.commands.rare_options import RARE, Rare
+from pntm_np.commands.types import (
+    CellRange,
+    Count,
+    Device,
+    LengthRange,
+    Named,
+    Number,
+    Place,
+    Size,
+    TaskName,
+    Threshold,
+)
+from pntm_np.models import MODELS
+from pntm_np.runtime.untrusted import printable
+from pntm_np.runtime.workers import cores
+from pntm_np.scans import FORMS
+from pntm_np.training import PRESETS, Config, Run
+from tasks import TASKS
+
+START, OPTIMISATION, SHARPENING = "What you need", "Optimisation", "Sharpening"
+EVALUATION, RUNNING = "Evaluation at the end", "Running"
+
+
+@click.command(cls=GroupedCommand, short_help="Train a machine; resume a run.")
+@click.argument("task", type=TaskName(), required=False)
+@under(
+    START,
+    "--model",
+    type=Named("model", list(MODELS)),
+    default="pntm",
+    show_default=True,
+    help="One that 'pntm models' lists.",
+)
+@under(
+    START,
+    "--preset",
+    type=Named("preset", list(PRESETS)),
+    default="recipe",
+    show_default=True,
+    help="recipe: ours, the same for all tasks; paper: every setting that the paper states.",
+)
+@under(START, "--seed", type=SEED, default=0, show_default=True, help="Seed of parameters and batches.")
+@under(START, "--out", type=Place(), help="Run directory. [default: runs/TASK-MODEL-PRESET-SEED]")
+@under(START, "--resume", is_flag=True, help="Continue the run in --out; start it if there is none.")
+@under(OPTIMISATION, "--steps", type=MANY, help="Stop after N steps at the latest. [paper: 500000]")
+@under(OPTIMISATION, "--batch-size", type=MANY, help="Samples in a batch. [paper: 128]")
+@under(OPTIMISATION, "--lr", type=Number(), help="Adam's learning rate. [paper: 0.0005]")
+@under(OPTIMISATION, "--max-length", type=MANY, help="Longest training input. [default: 40]")
+@under(
+    OPTIMISATION,
+    "--memory-size",
+    type=CellRange(1, 10**7),
+    help="Training memory size; A:B draws one for every step. [paper: 2 x max-length + 16]",
+)
+@under(
+    OPTIMISATION, "--end-token", is_flag=True, default=None, help="End answers with $, which the machine has to write."
+)
+@under(
+    OPTIMISATION,
+    "--stop-when-solved/--no-stop-when-solved",
+    default=None,
+    help="Stop once the training lengths are learnt. [paper: no]",
+)
+@under(
+    SHARPENING,
+    "--noise",
+    type=Number(),
+    help="Standard deviation of noise on the logits of shifts and gates, in half of every batch. [paper: 0]",
+)
+@under(
+    SHARPENING,
+    "--rounding/--no-rounding",
+    default=None,
+    help="Round shifts and gates in the other half, once nearly all is learnt. [paper: no]",
+)
+@under(EVALUATION, "--lengths", type=LengthRange(), help="Test lengths. [default: 1:3 x max-length]")
+@under(EVALUATION, "--samples", type=MANY, help="Test inputs of each length. [default: 128]")
+@under(
+    EVALUATION,
+    "--tau",
+    type=Threshold(1),
+    help="Set shifts below X to 0; auto: as in training, or chosen on the training lengths. [paper: 0.01]",
+)
+@under(
+    RUNNING,
+    "--form",
+    type=Named("form", list(FORMS)),
+    help="Form of the scans: sequential, paper, chunked or fused. [default: the fastest]",
+)
+@under(RUNNING, "--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
+@under(
+    RUNNING,
+    "--threads",
+    type=Count(1, 1024),
+    default=cores,
+    show_default="all cores",
+    help="Does not affect results.",
+)
+@under(RUNNING, "--checkpoint-every", type=MANY, help="Steps between two checkpoints. [paper: 1000]")
+@under(RUNNING, "--eval-every", type=MANY, help="Steps between two tests on the training lengths. [paper: 5000]")
+@under(RUNNING, "--json", "as_json", is_flag=True, help="Print one JSON document to stdout, nothing else.")
+@click.option("--size", "sizes", type=Size(), multiple=True, help="Model size other than the paper's: width=64, ..")
+@click.option("--option", "rare", type=Rare(), multiple=True, help="Set a rarely needed option: cool-down=3000, ..")
+@click.option("--list-options", is_flag=True, help="List those options, and the values they would have.")
+@click.option("--end-with-parent", is_flag=True, hidden=True, help="Stop when standard input is closed: for a sweep.")
+@click.pass_context
+def train(
+    ctx: click.Context,
+    end_with_parent: bool,
+    list_options: bool,
+    rare: tuple[tuple[str, Any], ...],
+    task: Any,
+    preset: str,
+    threads: int,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Train a machine on TASK, and evaluate it on inputs up to three times as long.
+
+    TASK is a name ('pntm tasks' lists them), an unambiguous prefix of one, or path/to/file.py:Name.
+    Ctrl-C finishes the step, saves and exits; --resume continues to the same bits as without a break.
+    """
+    from pntm_np.experiments.sweep.orphan import end_with_parent as watch_parent
+    from pntm_np.training import display, session
+
+    if list_options:
+        print_options(given["model"], preset, given["max_length"])
+        return 0
+    if end_with_parent:
+        watch_parent()
+    command_line = click.core.ParameterSource.COMMANDLINE
+    typed = {name for name in (*given, "preset") if ctx.get_parameter_source(name) == command_line}
+    given |= dict(rare) | {"sizes": dict(given["sizes"])}
+    typed |= dict(rare).keys()
+    given = {name: value for name, value in given.items() if value is not None}
+    if task is None and not (resume and out):
+        raise click.UsageError(f"TASK is missing; there are {', '.join(TASKS)}", ctx)
+    run = Run(out or Path("runs") / f"{task.name}-{given['model']}-{preset}-{given['seed']}")
+    config, task = session.plan(run, task, preset, given, typed, resume)
+    session.check_directory(run)
+    session.require_fit(config, task, threads)
+    count = f"{config.architecture().parameter_count():,} parameters"
+    ending = " with end token" if task.end_token else ""
+    title = f"{task.name}{ending}  {config.model}  {count}  seed {config.seed}  {run.directory}"
+    shown = display.display(config, printable(title))
+    with signals:
+        with shown:
+            result = session.conduct(run, config, task, resume, threads, shown, stop)
+        if result is None:
+            again = ["pntm", "train", *([task.source] if task.source else []), "--resume", "--out", str(run.directory)]
+            say(f"stopped and saved; go on with: {shlex.join(again)}")
+            return signals.exit_code
+    if as_json:
+        click.echo(json.dumps(result))
+        return 0
+    print_result(result, run, task)
+    return 0
+
+
+def print_options(model: str, preset: str, max_length: int | None) -> None:
+    """The rarely needed options with the values that they have in such a run."""
+    found = Config.of(TASKS["parity-check"], preset, model=model, max_length=max_length)
+    values = {name: typed_value(getattr(found, name.replace("-", "_"))) for name in RARE}
+    listing = click.HelpFormatter(max_width=80)
+    with listing.section(f"Options of --option, with the values that --model {model} --preset {preset} gives them"):
+        listing.write_dl([(f"{name}={values[name]}", option.meaning) for name, option in RARE.items()])
+    click.echo(listing.getvalue(), nl=False)
+
+
+def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
+    from pntm_np.evaluation.answer import example
+    from pntm_np.evaluation.score import Evaluation, LengthScore
+    from pntm_np.training import cost
+
+    found = Evaluation([LengthScore(**row) for row in result["by_length"]])
+    max_length = result["config"]["max_length"]
+    why = {"steps": "all steps done", "solved": "learnt", "quiet": "the gradient vanished"}[result["stopped_by"]]
+    if result["solved_at"] and result["step"] > result["solved_at"]:
+        why = f"learnt at step {result['solved_at']:,}, ended"
+    again = f" after {result['restarts']} restart{'s' * (result['restarts'] > 1)}" if result["restarts"] else ""
+    click.echo(f"{result['task']}: {why} at step {result['step']:,}{again}; evaluated with {cut_off(result)}")
+    click.echo(f"{spent(cost.total(run))}\n")
+    bands_table(found, max_length)
+    score_line(result)
+    named = ["--task", task.source] if task.source else []
+    longer = ["pntm", "eval", str(run.directory), *named, "--lengths", str(10 * max_length)]
+    ask = ["pntm", "solve", str(run.directory), *named, example(task)]
+    click.echo(f"\nlonger inputs:  {printable(shlex.join(longer))}\nask it:         {printable(shlex.join(ask))}")
+
+
+def spent(cost: dict[str, Any]) -> str:
+    """What a run cost, in words."""
+    from pntm_np.runtime.progress import clock_time
+
+    parts = [f"{clock_time(cost.get(f'{kind}_cpu_seconds', 0))} of {kind}" for kind in ("training", "evaluation")]
+    return f"processor time: {', '.join(parts)}"

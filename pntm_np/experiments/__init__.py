@@ -1,0 +1,1 @@
+"""What is built on training and evaluation: benchmarks, sweeps, reports, traces, the self-test."""

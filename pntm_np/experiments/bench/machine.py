@@ -1,0 +1,77 @@
+"""What a figure was measured on, and how much memory was in use at most."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import threadpoolctl
+
+from autodiff import backend
+from pntm_np.runtime import ram
+from pntm_np.runtime.workers import cores
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def describe(device: str) -> dict[str, Any]:
+    """The machine as far as it decides how fast things are."""
+    libraries = ("pntm", "numpy", *(["numba"] if backend.compiled() else []))
+    blas = [lib for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+    return {
+        "processor": processor(),
+        "cores": cores(),
+        "free_memory": ram.available(),
+        "device": backend.describe_device(device),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in libraries},
+        "blas": ", ".join(sorted({f"{lib['internal_api']} {lib.get('version') or ''}".strip() for lib in blas})),
+    }
+
+
+class PeakMemory:
+    """``with PeakMemory() as peak: ...; peak.bytes``: what the process held at most above what it held before.
+
+    Linux keeps a high-water mark that can be set back. Elsewhere ``bytes`` is None.
+    """
+
+    bytes: int | None = None
+
+    def __enter__(self) -> PeakMemory:
+        gc.collect()
+        give_back()
+        self._before = None
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+            self._before = _status("VmRSS")
+        except OSError:
+            pass
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._before is not None:
+            self.bytes = max(0, _status("VmHWM") - self._before)
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+
+def give_back() -> None:
+    """Let go of freed memory that the allocator keeps (``workers.keep_freed_memory``)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)

@@ -1,0 +1,68 @@
+"""The bench as a picture: seconds, and speed-up over NTM, against the length; log-log as in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pntm_np.experiments.bench.record import partner
+from pntm_np.runtime.plotting import pyplot, write_figure
+from pntm_np.runtime.untrusted import printable
+
+# colours that every eye tells apart (Okabe and Ito)
+COLOURS = {"sequential": "#666666", "paper": "#D55E00", "chunked": "#0072B2", "fused": "#009E73"}
+Rows = list[dict[str, Any]]
+
+
+def lines(report: dict[str, Any]) -> dict[tuple[str, str], Rows]:
+    """The rows that were timed, by model and form."""
+    found: dict[tuple[str, str], Rows] = {}
+    for row in report["rows"]:
+        if row["mean"]:
+            found.setdefault((row["model"], row["form"]), []).append(row)
+    return dict(sorted(found.items()))
+
+
+def style(model: str, form: str) -> dict[str, Any]:
+    ntm = model == "ntm"
+    line = {"color": COLOURS[form], "ls": "--" if ntm else "-", "marker": "s" if ntm else "o", "ms": 3.5, "lw": 1.4}
+    return line | {"label": f"{'NTM' if ntm else 'P-NTM'}, {form}"}
+
+
+def conditions(report: dict[str, Any]) -> str:
+    machine, settings = report["machine"], report["settings"]
+    device = machine["processor"] if settings["backend"] == "cpu" else machine["device"]
+    return printable(
+        f"batch {settings['batch']}, mean of {settings['runs']} runs; {device}, {settings['threads']} threads"
+    )
+
+
+def plot_bench(
+    report: dict[str, Any], *paths: Path, beside: dict[str, tuple[Sequence[int], Sequence[float]]] | None = None
+) -> None:
+    """``beside``: speed-ups measured elsewhere, as (lengths, ratios) by their name."""
+    figure, (time, speedup) = pyplot().subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    for (model, form), rows in lines(report).items():
+        lengths, means = [r["length"] for r in rows], [r["mean"] for r in rows]
+        spread = [min(r["std"], 0.9 * r["mean"]) for r in rows]
+        time.errorbar(lengths, means, spread, capsize=2, **style(model, form))
+        shown = [r for r in rows if r["speedup_over_ntm"]]
+        if model == "pntm" and shown:
+            look = style(model, form) | {"label": f"P-NTM, {form}, over NTM, {partner(form)}"}
+            speedup.plot([r["length"] for r in shown], [r["speedup_over_ntm"] for r in shown], **look)
+    for (name, (lengths, ratios)), dots in zip((beside or {}).items(), (":", "-."), strict=False):
+        speedup.plot(lengths, ratios, color="black", ls=dots, lw=1.2, label=name)
+    speedup.axhline(1, color="0.6", lw=1)
+    for axes, label in ((time, "seconds for a forward pass"), (speedup, "times faster than NTM, like for like")):
+        against_length(axes, label)
+    figure.suptitle(conditions(report), fontsize=10, parse_math=False)
+    write_figure(figure, *paths)
+
+
+def against_length(axes: Any, label: str) -> None:
+    axes.set(xscale="log", yscale="log", xlabel="length of the sequence", ylabel=label)
+    axes.set_xscale("log", base=2)
+    axes.grid(alpha=0.3, which="major")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8)

@@ -1,0 +1,98 @@
+"""A bench as a whole: what it needs, what one sees while it runs, and its report."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pntm_np.experiments.bench import forward, machine, train_step
+from pntm_np.experiments.bench.ahead import Ahead
+from pntm_np.experiments.bench.record import BenchError, Record
+from pntm_np.runtime import ram
+from pntm_np.runtime.progress import Progress
+from pntm_np.runtime.signals import Signals
+from pntm_np.runtime.workers import Workers
+from pntm_np.scans.forms import require_fused
+
+COMPILING = "the first time kernels are compiled, for some seconds"
+
+
+def bench_forward(settings: forward.Settings, asked: Any, out: Path, resume: bool, signals: Signals) -> dict[str, Any]:
+    """The paper's experiment, kept row by row in ``out``."""
+    contestants = settings.contestants()
+    _check_forms(asked, settings.backend, contestants)
+    least = min(forward.need(form, settings.batch, settings.lengths[0]) for _, form in contestants)
+    ram.require(least, f"a batch of {settings.batch:,}", "--batch or --lengths", settings.backend)
+    _check_writable(out)
+    record = Record(out, settings, machine.describe(settings.backend))
+    done = record.open(resume)
+    work = [(f"{m} {f}", n) for n in settings.lengths for m, f in contestants if (m, f, n) not in done]
+    repeats = settings.runs + settings.warmup
+    ahead = Ahead(work, repeats, settings.patience)
+    first = f"comparing forms; {COMPILING}"
+    with signals, Workers(settings.threads) as workers, Progress("bench", first=first) as shown:
+
+        def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
+            name = f"{model} {form}"
+            if last is not None:
+                ahead.timed(name, length, last)
+            shown.update(f"{name}, {length:,} steps, run {run + 1} of {repeats}", ahead.left((name, length), run))
+
+        def stop() -> bool:
+            return bool(signals.received)
+
+        if work:
+            forward.check_agreement(settings, workers, stop)
+        for row in forward.run(settings, workers, done, watch, stop):
+            record.add(row)
+            ahead.finished(f"{row['model']} {row['form']}", row["length"])
+            if row.get("skipped"):
+                ahead.skip(f"{row['model']} {row['form']}")
+    return record.as_json()
+
+
+def bench_steps(settings: train_step.TrainSettings, asked: Any, profile: bool, signals: Signals) -> dict[str, Any]:
+    """The training step of every model, with where its time goes if that is asked for."""
+    _check_forms(asked, settings.backend, settings.contestants())
+    for config in settings.contestants():
+        need = train_step.need(config, settings.lengths[-1], settings.threads)
+        ram.require(need, f"a step of {config.model}", "--batch, --lengths or --memory-size", settings.backend)
+    contestants = [(f"{c.model} {train_step.form_of(c)}".strip(), c) for c in settings.contestants()]
+    repeats, rows = settings.runs + settings.warmup, []
+    ahead = Ahead([(name, n) for n in settings.lengths for name, _ in contestants], repeats)
+    with signals, Workers(settings.threads) as workers, Progress("bench train", first=COMPILING) as shown:
+
+        def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
+            name = f"{model} {form}".strip()
+            if last is not None:
+                ahead.timed(name, length, last)
+            shown.update(f"{name}, {length:,} tokens, step {run + 1} of {repeats}", ahead.left((name, length), run))
+
+        speed = max(train_step.product_speed(workers, settings.backend) for _ in range(3))
+        for row in train_step.run(settings, workers, watch, lambda: bool(signals.received)):
+            rows.append(row)
+            ahead.finished(f"{row['model']} {row['form'] or ''}".strip(), row["length"])
+            speed = max(speed, train_step.product_speed(workers, settings.backend))
+    rows = train_step.with_floor(rows, speed)
+    report = {"machine": machine.describe(settings.backend), "settings": asdict(settings), "rows": rows}
+    if profile:
+        longest = settings.lengths[-1]
+        report["profile"] = {name: train_step.profile(c, longest, settings.runs) for name, c in contestants}
+    return report
+
+
+def _check_forms(asked: Any, backend: str, contestants: list) -> None:
+    """Refuse forms that cannot run here, or that none of the models has, before anything is timed."""
+    if asked and "fused" in asked:
+        require_fused("--forms fused", backend == "cpu")
+    if not contestants:
+        raise BenchError(f"--forms {','.join(asked)}: none of --models has that; pntm models lists who has what")
+
+
+def _check_writable(path: Path) -> None:
+    """A file there can be written; known before minutes of work."""
+    parent = next(p for p in path.absolute().parents if p.exists())
+    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise BenchError(f"--out {str(path)!r:.60}: a file of that name cannot be written")

@@ -1,0 +1,152 @@
+"""The runs of a sweep: every task with every variant and every seed.
+
+A variant is a model with options of ``pntm train``; its name is part of the run's. In a file:
+
+    tasks = ["parity-check", "reverse-string"]   # all six if left out
+    seeds = 5                                    # the first five of the paper's ten; or a list of numbers
+    [options]                                    # of every run
+    preset = "recipe"
+    [variants.quiet]                             # of the runs of one variant
+    model = "pntm"
+    noise = 0
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pntm_np.models import MODELS
+from pntm_np.runtime.errors import USAGE, PntmError
+from pntm_np.runtime.untrusted import CheckpointError, is_shallow, read_bytes
+from pntm_np.training.config import PRESETS, Config, ConfigError
+from tasks import TASKS, Task, TaskError, find
+
+PAPER_SEEDS = tuple(int(s) for s in np.random.SeedSequence(0).generate_state(10))
+FIXED = ("task", "symbols", "seed")  # of a configuration: a grid gives them in its own way
+OPTIONS = tuple(f.name for f in fields(Config) if f.name not in FIXED)
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")  # a variant's, and a part of its directories'
+MOST_RUNS = 10_000
+DEEPEST = 8  # levels of nesting in a file
+MOST_BYTES, MOST_DOTS = 2**20, 2_000  # of a file: the time to read a key grows with the square of its dots
+
+
+class GridError(PntmError, ValueError):
+    """The grid makes no sense; the message says where."""
+
+    exit_code = USAGE
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that is to be made. Its name is that of its directory."""
+
+    variant: str
+    config: Config
+    source: str = ""  # of a task in a file of the user's: as the command line, or the grid that it names, says
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.variant, str) or not NAME.fullmatch(self.variant):
+            raise GridError(f"variant {self.variant!r:.60}; expected letters, digits, dots, - and _")
+
+    @property
+    def task(self) -> str:
+        return self.config.task
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}-{self.variant}-{self.config.seed}"
+
+
+def read_grid(path: Path) -> list[Planned]:
+    if not path.is_file():
+        raise GridError(f"--grid {path}: expected a TOML file")
+    try:
+        text = read_bytes(path).decode()
+        for count, most, what in ((len(text), MOST_BYTES, "characters"), (text.count("."), MOST_DOTS, "dots")):
+            if count > most:
+                raise GridError(f"{path}: it has {count:,} {what}; a grid has at most {most:,}")
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, CheckpointError) as error:
+        raise GridError(f"{path}: not readable as TOML: {error}") from None
+    except RecursionError:
+        content = None
+    if content is None or not is_shallow(content, DEEPEST):
+        raise GridError(f"{path}: nested more than {DEEPEST} deep; a grid is not")
+    if unknown := content.keys() - {"tasks", "seeds", "options", "variants"}:
+        raise GridError(f"{path}: {sorted(unknown)[0]!r:.60}; a grid has tasks, seeds, options and variants")
+    variants = content.get("variants", {})
+    if not isinstance(variants, dict) or not variants or not all(isinstance(v, dict) for v in variants.values()):
+        raise GridError(f'{path}: it needs at least one variant, such as [variants.pntm] with model = "pntm"')
+    options = content.get("options", {})
+    if not isinstance(options, dict):
+        raise GridError(f"{path}: options is {options!r:.60}; expected a table")
+    try:
+        return grid(_tasks(content.get("tasks", list(TASKS))), variants, seeds_of(content.get("seeds", 1)), options)
+    except GridError as error:
+        raise GridError(f"{path}: {error}") from None
+
+
+def _tasks(names: Any) -> list[Task]:
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise GridError(f"tasks is {names!r:.60}; expected a list of names")
+    try:
+        return [find(name) for name in names]
+    except TaskError as error:
+        raise GridError(f"tasks: {error}") from None
+
+
+def seeds_of(given: Any) -> tuple[int, ...]:
+    """A count of the paper's ten, or a list."""
+    if type(given) is int and 1 <= given <= len(PAPER_SEEDS):
+        return PAPER_SEEDS[:given]
+    if isinstance(given, (list, tuple)) and given and all(type(s) is int and 0 <= s < 2**63 for s in given):
+        if len(set(given)) == len(given):
+            return tuple(given)
+    raise GridError(f"seeds is {given!r:.60}; expected how many of the paper's ten, or a list of different numbers")
+
+
+def grid(
+    tasks: Iterable[Task], variants: dict[str, dict[str, Any]], seeds: Iterable[int], options: dict[str, Any]
+) -> list[Planned]:
+    """Seed by seed, so that a sweep that is stopped early has a little of everything."""
+    tasks, seeds = list(tasks), list(seeds)
+    check_count(len(tasks) * len(variants) * len(seeds))
+    runs = [
+        _planned(task, name, options | own, seed) for seed in seeds for name, own in variants.items() for task in tasks
+    ]
+    if twice := sorted(name for name, count in Counter(run.name for run in runs).items() if count > 1):
+        raise GridError(f"{twice[0]} is there twice")
+    return runs
+
+
+def check_count(runs: int) -> None:
+    if runs > MOST_RUNS:
+        raise GridError(f"{runs:,} runs; a sweep has at most {MOST_RUNS:,}")
+
+
+def _planned(task: Task, variant: str, given: dict[str, Any], seed: int) -> Planned:
+    given = {name.replace("-", "_"): value for name, value in given.items()}
+    if unknown := given.keys() - set(OPTIONS):
+        option = sorted(unknown)[0]
+        raise GridError(f"variant {variant}: {option!r:.60}; the options are {', '.join(OPTIONS)}")
+    given.setdefault("model", variant if variant in MODELS else "pntm")
+    preset = given.pop("preset", "recipe")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise GridError(f"variant {variant}: preset is {preset!r:.60}; expected one of {', '.join(PRESETS)}")
+    try:
+        return Planned(variant, Config.of(task, preset, seed=seed, **given), task.source)
+    except ConfigError as error:
+        raise GridError(f"variant {variant}: {error}") from None
+
+
+def shard(runs: list[Planned], number: int, of: int) -> list[Planned]:
+    """Part ``number`` (from 1) of ``of`` parts, every one with a little of everything."""
+    return runs[number - 1 :: of]

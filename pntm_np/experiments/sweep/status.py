@@ -1,0 +1,89 @@
+"""Where the runs of a sweep stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pntm_np.experiments.sweep.collect import path_of, read_collected
+from pntm_np.experiments.sweep.grid import GridError, Planned
+from pntm_np.experiments.sweep.plan import difference
+from pntm_np.experiments.sweep.supervise import failure, last_row
+from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.training.run import Run
+
+PERFECT = 1.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    name: str
+    task: str
+    variant: str
+    seed: int
+    state: str  # done, running, failed, stopped (begun, and nobody at work) or waiting
+    step: int
+    steps: int
+    score: float | None = None  # exact match on lengths longer than in training
+    cause: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return vars(self)
+
+
+def standing(directory: Path, planned: Planned, done: Path | None = None) -> Standing:
+    """``done``: where runs have been collected, which count as done wherever they were made."""
+    place = directory / planned.name
+    run, config = Run(place), planned.config
+    score, cause = None, ""
+    step = max(0, last_row(run).get("step", 0))
+    if kept := done and finished(done, planned):
+        state, score, step = "done", kept["score"], kept["step"]
+    elif run.complete:
+        try:
+            result = run.read_result()
+            state, score, step = "done", result["score"], result["step"]
+        except CheckpointError as error:
+            state, cause = "failed", str(error)
+    elif run.at_work:
+        state = "running"
+    elif given_up := failure(place):
+        state, cause = "failed", f"{given_up.state}: {given_up.cause}".rstrip(": ")
+    else:
+        state = "stopped" if step else "waiting"
+    return Standing(planned.name, planned.task, planned.variant, config.seed, state, step, config.steps, score, cause)
+
+
+def finished(done: Path, planned: Planned) -> dict[str, Any] | None:
+    """The result of the run among those that have been collected; refuses one that was made in another way."""
+    kept = read_collected(done, planned.name)
+    if kept and kept.config != planned.config:
+        raise GridError(f"{path_of(done, planned.name)}: {difference(kept.config, planned.config)}")
+    return kept.result if kept else None
+
+
+def summary(standings: Iterable[Standing]) -> list[dict[str, Any]]:
+    """By task and variant: how many are where, and the scores of those that are done."""
+    groups: dict[tuple[str, str], list[Standing]] = {}
+    for run in standings:
+        groups.setdefault((run.task, run.variant), []).append(run)
+    rows = []
+    for (task, variant), runs in groups.items():
+        scores = [run.score for run in runs if run.score is not None]
+        states = [run.state for run in runs]
+        rows.append(
+            {
+                "task": task,
+                "variant": variant,
+                "runs": len(runs),
+                "done": states.count("done"),
+                "running": states.count("running"),
+                "failed": states.count("failed"),
+                "perfect": sum(score == PERFECT for score in scores),
+                "best": max(scores, default=None),
+                "mean": sum(scores) / len(scores) if scores else None,
+            }
+        )
+    return rows

@@ -1,0 +1,112 @@
+"""A trace, or two of the same text, as one page that works offline: page.js draws, page.css says how it looks.
+
+The page is given what addresses and memory follow from, not these: P-NTM's shifts and written vectors, NTM's addresses
+with what is erased and added. It rebuilds the rest when it is opened, so that a page stays small.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from pntm_np.experiments.trace.record import READ, WRITE, Trace
+from pntm_np.experiments.trace.words import named
+from pntm_np.models.ntm.layer import START
+from pntm_np.runtime.html import offline_page
+
+CONTROLS = """
+<h1>{title}</h1><p class="soft">{text}</p>
+<div class="controls" role="group" aria-label="time">
+<button id="first" aria-label="first step">|◀</button><button id="back" aria-label="step back">◀</button>
+<button id="play" aria-label="play">play</button><button id="next" aria-label="step forward">▶</button>
+<button id="last" aria-label="last step">▶|</button>
+<input id="time" type="range" min="0" max="0" value="0" step="1" aria-label="step">
+<label>Speed <select id="speed"><option value="1">1 a second</option><option value="4" selected>4 a second</option>
+<option value="12">12 a second</option></select></label></div>
+<div class="panels"></div>
+<noscript><p>This page draws what it shows with a script, and scripts are switched off.</p></noscript>
+<p class="soft"><kbd>←</kbd> <kbd>→</kbd> a step (with <kbd>Shift</kbd> ten), <kbd>Home</kbd> <kbd>End</kbd>,
+<kbd>Space</kbd> plays, <kbd>↑</kbd> <kbd>↓</kbd> another head, <kbd>[</kbd> <kbd>]</kbd> ask about a cell; or point at
+one.</p>
+"""
+
+
+def packed(x: np.ndarray, dtype: str) -> dict[str, str]:
+    little = np.ascontiguousarray(x, f"<{dtype}")
+    return {"dtype": dtype, "data": base64.b64encode(zlib.compress(little.tobytes(), 9)).decode()}
+
+
+def page(traces: list[Trace], titles: list[str], chosen: list[str], sources: list[dict[str, str]]) -> str:
+    """``chosen``: the head that each shows first; ``sources``: the write head that feeds each read head."""
+    runs = [_run(*each) for each in zip(traces, titles, chosen, sources, strict=True)]
+    given = traces[0].answer
+    title = " and ".join(dict.fromkeys(named(trace) for trace in traces))
+    right = "" if given.expected is None else f", right is {given.expected}"
+    body = CONTROLS.format(title=escape(title), text=escape(f"Asked: {given.text}{right}"))
+    content = json.dumps(runs).replace("<", "\\u003c")  # no text in it can end the script
+    here = files(__package__)
+    return offline_page(
+        f"pntm trace: {title}",
+        (here / "page.css").read_text("utf-8"),
+        f'{body}<script type="application/json" id="trace">{content}</script>'
+        f"<script>{(here / 'page.js').read_text('utf-8')}</script>",
+    )
+
+
+def _run(trace: Trace, title: str, chosen: str, sources: dict[str, str]) -> dict[str, Any]:
+    names = [head.name for head in trace.heads]
+    predicted = trace.predicted
+    run: dict[str, Any] = {
+        "title": title,
+        "tokens": [trace.symbol(t) for t in trace.tokens],
+        "predicted": [trace.symbol(t) for t in predicted],
+        "probabilities": [round(float(row[k]), 6) for row, k in zip(trace.probabilities, predicted, strict=True)],
+        "expected": None if trace.expected is None else list(trace.expected),
+        "separator": trace.separator,
+        "heads": [{"kind": head.kind, "name": head.name} for head in trace.heads],
+        "chosen": names.index(chosen) if chosen in names else 0,
+    }
+    if sources:
+        run["sources"] = [names.index(sources[name]) if name in sources else k for k, name in enumerate(names)]
+    return run | _content(trace)
+
+
+def _content(trace: Trace) -> dict[str, Any]:
+    if trace.memory is None and not trace.heads:
+        states = np.concatenate(list(trace.states.values()), axis=1)
+        largest = np.abs(states).max() or 1.0
+        return {
+            "kind": "states",
+            "cells": states.shape[1],
+            "arrays": {"states": packed(np.rint(states / largest * 127) + 128, "u1")},
+        }
+    addresses = np.stack([head.addresses for head in trace.heads], axis=1)  # T, heads, m
+    if trace.memory is None:
+        kind, arrays = "attention", {"addresses": packed(np.rint(addresses * 255), "u1")}
+        return {"kind": kind, "cells": addresses.shape[2], "arrays": arrays}
+    values = np.stack([head.vectors for head in trace.of(WRITE)], axis=1)  # T, W, n / W or n
+    content: dict[str, Any] = {"kind": trace.model, "cells": trace.cells, "numbers": trace.memory.shape[2]}
+    if trace.model == "pntm":
+        shifts = np.stack([head.shifts for head in trace.heads], axis=1)
+        return content | {"arrays": {"shifts": packed(shifts, "f4"), "values": packed(values, "f4")}}
+    erase = np.stack([head.erase for head in trace.of(WRITE)], axis=1)
+    arrays = {
+        "addresses": packed(np.rint(addresses * 65535), "u2"),
+        "values": packed(values, "f4"),
+        "erase": packed(erase, "f4"),
+    }
+    return content | {"start": START, "arrays": arrays}
+
+
+def first_head(trace: Trace, effects: dict[str, float]) -> str:
+    """The head to show first: the read head that the answer needs most."""
+    if effects:
+        return max(effects, key=effects.__getitem__)
+    heads = trace.of(READ) or trace.heads
+    return heads[0].name if heads else ""

@@ -1,0 +1,149 @@
+"""``pntm trace`` as a whole: one text, one machine or two, and the files that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from pntm_np.evaluation.answer import symbols_only
+from pntm_np.evaluation.command import Evaluating, thresholds
+from pntm_np.evaluation.score import evaluation_memory, paper_cells
+from pntm_np.evaluation.trained import TaskNeeded, Trained, load_trained, task_of
+from pntm_np.experiments.trace.document import as_json
+from pntm_np.experiments.trace.explain import explain
+from pntm_np.experiments.trace.figure import drawn
+from pntm_np.experiments.trace.page import first_head, page
+from pntm_np.experiments.trace.record import Trace, record
+from pntm_np.experiments.trace.variants import effect_of_reads, source_of_reads
+from pntm_np.experiments.trace.words import settings
+from pntm_np.models.attention.layer import Attention
+from pntm_np.models.checkpoint import Model
+from pntm_np.models.ntm.layer import NTM
+from pntm_np.models.pntm import PNTM
+from pntm_np.runtime import ram
+from pntm_np.runtime.errors import USAGE, PntmError
+from pntm_np.runtime.files import write_atomically
+from pntm_np.runtime.workers import Workers
+from tasks import Task
+
+
+class TraceError(PntmError, ValueError):
+    """What was asked for makes no sense; the message says why."""
+
+    exit_code = USAGE
+
+
+class Asked(NamedTuple):
+    """A machine and how to run it."""
+
+    place: Path
+    tau: float | str | None  # None: the machine's own
+    gate_tau: float | str | None
+
+
+class Traced(NamedTuple):
+    model: Model
+    trace: Trace
+
+
+def load(asked: Asked, named: Task | None) -> tuple[Trained, Task]:
+    """The machine and its task; one whose task is in a file that was not named is shown without what would be right."""
+    trained = load_trained(asked.place)
+    try:
+        return trained, task_of(trained, named)
+    except TaskNeeded:
+        if "auto" in (asked.tau, asked.gate_tau) or not trained.end_token:  # it would not know where to end
+            raise
+        return trained, symbols_only(trained)
+
+
+def check(text: str, task: Task, cells: int | None, say: Callable[[str], None]) -> int:
+    """The cells for this text, if it is one of the task's and they are enough."""
+    task.check(text)
+    wanted = evaluation_memory(len(text))
+    if cells is not None and cells < len(text):
+        raise TraceError(
+            f"the text has {len(text):,} symbols and the memory {cells:,} cells: heads would come round to where they "
+            f"began; --memory-size {wanted} has room"
+        )
+    if cells is not None and cells < paper_cells(len(text)):
+        say(f"heads may come round in {cells:,} cells; --memory-size {paper_cells(len(text))} is the paper's rule")
+    return cells or wanted
+
+
+def require_room(trained: Trained, text: str, cells: int, kinds: set[str], traces: int, device: str) -> None:
+    """Refuse a trace that cannot fit: the numbers of all steps are kept, and for JSON once more as text."""
+    architecture, steps = trained.model.architecture, 4 * len(text) + 16
+    layers = [architecture.layer] if trained.model.name == "ntm" else getattr(architecture, "mixers", ())
+    kept = sum(cells * (layer.cell + 2 * layer.heads) for layer in layers if isinstance(layer, (NTM, PNTM)))
+    kept += sum(steps * layer.heads for layer in layers if isinstance(layer, Attention))
+    need = ram.decoding_need(architecture, 1, steps, cells) + traces * steps * kept * (90 if ".json" in kinds else 16)
+    lower = "--memory-size, or shorten the text" if trained.model.name in ("pntm", "ntm") else "the length of the text"
+    ram.require(need, f"a trace of {len(text):,} symbols", lower, device)
+
+
+def trace(
+    asked: list[Asked],
+    text: str,
+    named: Task | None,
+    cells: int | None,
+    backend: str,
+    kinds: set[str],
+    say: Callable[[str], None],
+    stop: Callable[[], bool],
+) -> list[Traced]:
+    """The traces of all machines that were asked for, in their order."""
+    loaded = [load(each, named) for each in asked]
+    tasks = {f"{task.name} with {task.symbols}" for _, task in loaded}
+    if len(tasks) > 1:
+        raise TraceError(f"--compare: the two were trained on {' and '.join(sorted(tasks))}: not on one task")
+    models = [trained.model for trained, _ in loaded]
+    if len({each.place for each in asked}) < len(asked) and not models[0].architecture.thresholds:
+        raise TraceError(f"--compare-tau: {models[0].name} has no shifts or gates to cut off: nothing to compare")
+    has_memory = any(model.name in ("pntm", "ntm") for model in models)
+    room = check(text, loaded[0][1], cells if has_memory else None, say)
+    for trained, _ in loaded:
+        require_room(trained, text, room, kinds, len(loaded) + 1, backend)  # one more is made to explain them
+    found = []
+    with Workers(1) as workers:
+        for (trained, task), each in zip(loaded, asked, strict=True):
+            evaluating = Evaluating(trained, task, backend, workers, stop)
+            options = thresholds(evaluating, each.tau, each.gate_tau, say)
+            found.append(Traced(evaluating.model, record(evaluating.model, task, text, room, options, stop)))
+    return found
+
+
+def titles(traces: list[Trace], places: list[Path]) -> list[str]:
+    """What tells two traces apart: how the machine was run, or which it is."""
+    same = len({settings(t) for t in traces}) < len(traces)
+    names = [place.stem if place.suffix else place.name for place in places]
+    return [f"{settings(t)}{f' ({name})' if same else ''}" for t, name in zip(traces, names, strict=True)]
+
+
+def rendered(traced: list[Traced], places: list[Path], kind: str, stop: Callable[[], bool]) -> bytes:
+    """A file of that ending; a page takes two traces, the others are of the first."""
+    first = traced[0].trace
+    if kind == ".json":
+        return as_json(first, stop).encode()
+    if kind == ".html":
+        of_memory = [one.trace.memory is not None for one in traced]
+        effects = [effect_of_reads(*one, stop) if has else {} for one, has in zip(traced, of_memory, strict=True)]
+        sources = [source_of_reads(*one) if has else {} for one, has in zip(traced, of_memory, strict=True)]
+        traces = [one.trace for one in traced]
+        chosen = [first_head(t, e) for t, e in zip(traces, effects, strict=True)]
+        return page(traces, titles(traces, places), chosen, sources).encode()
+    return drawn(first, kind)
+
+
+def write(contents: dict[Path, bytes], say: Callable[[str], None]) -> None:
+    for out, content in contents.items():
+        write_atomically(out, content)
+        say(f"written: {out}")
+
+
+def told(traced: list[Traced], stop: Callable[[], bool]) -> list[str]:
+    lines = []
+    for one in traced:
+        lines += [*([""] if lines else []), *explain(*one, stop)]
+    return lines

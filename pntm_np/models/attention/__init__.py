@@ -1,0 +1,1 @@
+"""Causal attention with four kinds of positions, and its compiled form."""

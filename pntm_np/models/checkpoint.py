@@ -1,0 +1,123 @@
+"""A trained machine in one safetensors file: parameters by name, and what they belong to as JSON in the metadata."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autodiff import array_module, to_device, to_host
+from autodiff.backend import Array
+from pntm_np.models import TRAINING_MEMORY, Architecture, Options, Thresholds, build
+from pntm_np.models.layers import Weights
+from pntm_np.runtime.files import write_atomically
+from pntm_np.runtime.sealed import Shapes, check_shapes, pack, unpack
+from pntm_np.runtime.untrusted import CheckpointError
+
+KIND = "machine-2"  # the version of the file
+
+
+class Model:
+    """A machine with its parameters: ``forward``, ``step`` and ``initial_state``.
+
+    ``training`` says how it was trained, if it was: the task, its symbols, the longest input, and so on. ``thresholds``
+    were chosen at the end of its training; it runs with them unless it is told otherwise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        vocabulary: int,
+        sizes: dict[str, int],
+        params: Weights,
+        training: dict[str, Any] | None = None,
+        thresholds: Thresholds | None = None,
+    ) -> None:
+        self.architecture: Architecture = build(name, vocabulary, **sizes)
+        self.name, self.vocabulary = name, int(vocabulary)
+        self.sizes = {k: int(v) for k, v in sizes.items()}
+        check_shapes(self.architecture.shapes(), {k: tuple(v.shape) for k, v in params.items()})
+        self.params, self.training, self.thresholds = params, training, thresholds
+
+    @classmethod
+    def new(cls, name: str, vocabulary: int, rng: np.random.Generator, **sizes: int) -> Model:
+        """A machine that has learnt nothing yet."""
+        return cls(name, vocabulary, sizes, build(name, vocabulary, **sizes).init(rng))
+
+    def to(self, device: str) -> Model:
+        """The same machine with its parameters on another device."""
+        params = {name: to_device(w, device) for name, w in self.params.items()}
+        return self.with_params(params)
+
+    def with_params(self, params: Weights) -> Model:
+        """The same machine with other parameters."""
+        return Model(self.name, self.vocabulary, self.sizes, params, self.training, self.thresholds)
+
+    @property
+    def options(self) -> Options:
+        """How it is run if nothing else is said: with its own thresholds, if it has any."""
+        return Options(**(self.thresholds or Thresholds())._asdict())
+
+    def forward(self, tokens: Array, memory_size: int = TRAINING_MEMORY, options: Options | None = None) -> Array:
+        """Logits (B, T, V) of tokens (B, T)."""
+        return self.architecture.forward(self.params, tokens, memory_size, options or self.options)
+
+    def initial_state(self, batch: int, memory_size: int = TRAINING_MEMORY) -> Any:
+        like = self.params["embed.weight"]
+        return self.architecture.initial_state(batch, memory_size, xp=array_module(like), dtype=like.dtype)
+
+    def step(self, state: Any, tokens: Array, options: Options | None = None) -> tuple[Any, Array]:
+        """The next state, and logits (B, V), for one token (B,) of each sequence."""
+        return self.architecture.step(self.params, state, tokens, options or self.options)
+
+
+def save(path: str | os.PathLike, model: Model) -> None:
+    """Write the model beside ``path``, sync it, and put it in place in one step."""
+    check_shapes(model.architecture.shapes(), {k: tuple(v.shape) for k, v in model.params.items()})
+    for name, w in model.params.items():
+        if w.dtype.kind != "f":
+            raise CheckpointError(f"{name} has dtype {w.dtype}; expected a real floating-point one")
+    config: dict[str, Any] = {"model": model.name, "vocabulary": model.vocabulary, "sizes": model.sizes}
+    if model.training is not None:
+        config["training"] = model.training
+    if model.thresholds is not None:
+        config["thresholds"] = model.thresholds._asdict()
+    arrays = {name: to_host(model.params[name]) for name in model.architecture.shapes()}
+    write_atomically(Path(path), pack(arrays, KIND, config))
+
+
+def load(path: str | os.PathLike) -> Model:
+    """The model in a checkpoint; ``CheckpointError`` if it is none, OSError if it cannot be read."""
+    config, params = unpack(path, KIND, _expected)
+    kept = config.get("thresholds")
+    thresholds = None if kept is None else Thresholds(**kept)
+    return Model(config["model"], config["vocabulary"], config["sizes"], params, config.get("training"), thresholds)
+
+
+def _expected(config: dict[str, Any]) -> Shapes:
+    """The parameters of a configuration that is not trusted yet."""
+    name, vocabulary, sizes = (config.get(key) for key in ("model", "vocabulary", "sizes"))
+    usable = isinstance(name, str) and type(vocabulary) is int and isinstance(sizes, dict)
+    usable = usable and all(type(v) is int for v in sizes.values())
+    if not usable or not isinstance(config.get("training"), dict | None):
+        raise CheckpointError("its configuration is not readable")
+    if not _usable(config.get("thresholds")):
+        raise CheckpointError(f"its thresholds are {config['thresholds']!r:.60}; expected tau and gate_tau")
+    if sizes.get("depth", 1) > config["arrays"]:
+        raise CheckpointError("its configuration has more layers than the file has parameters")
+    try:
+        return build(name, vocabulary, **sizes).shapes()
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"its configuration is not usable: {error}") from None
+
+
+def _usable(thresholds: Any) -> bool:
+    if thresholds is None:
+        return True
+    if not isinstance(thresholds, dict) or thresholds.keys() != set(Thresholds._fields):
+        return False
+    if not all(type(value) in (int, float) for value in thresholds.values()):
+        return False
+    return 0 <= thresholds["tau"] <= 1 and 0 <= thresholds["gate_tau"] <= 0.5

@@ -1,0 +1,1 @@
+"""The LSTM layer: its definition, and its loop compiled."""

@@ -1,0 +1,1 @@
+"""The NTM layer: its definition, and its loop compiled."""

@@ -1,0 +1,227 @@
+"""The NTM layer, the paper's stable version: an LSTM controller, content and location addressing, erase and add.
+
+One step: the controller sees the input and what was read before; its state h_t controls all heads. Content addressing
+looks at the memory before this step's write; then the write heads write, and the read heads read the new memory.
+Addressing and writing are ops with pullbacks of their own, for that is where a step's time goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import autodiff as ad
+from autodiff.backend import Array
+from pntm_np.models.layers import Weights, linear
+from pntm_np.models.lstm.sequential import lstm_cell
+from pntm_np.models.ntm.bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
+from pntm_np.models.options import Options
+from pntm_np.models.shift_softmax import shift_softmax
+from pntm_np.scans.conv_shift.sequential import step as shift
+from pntm_np.scans.forms import check_form
+
+START = 1e-6  # of every number in the memory
+
+
+class NTMState(NamedTuple):
+    h: Array  # (B, c)
+    c: Array  # (B, c)
+    read_address: Array  # (B, H, m)
+    write_address: Array  # (B, H, m)
+    memory: Array  # (B, m, n)
+    read: Array  # (B, H n): r_{t-1}
+
+
+class Controls(NamedTuple):
+    """Of all heads, those that read first."""
+
+    key: Array  # (B, 2 H, n)
+    beta: Array  # (B, 2 H, 1): how much content counts
+    gate: Array  # (B, 2 H, 1): content against the address before
+    shift: Array  # (B, 2 H, 3)
+    gamma: Array  # (B, 2 H, 1): sharpening
+    add: Array  # (B, H, n)
+    erase: Array  # (B, H, n)
+
+
+def floored_norm(xp: Any, x: Any) -> tuple[Any, Any]:
+    """max(|x|, floor) along the last axis, and the slope of |x| there: x / |x|, or 0 on the floor."""
+    length = xp.sqrt(xp.sum(x * x, axis=-1))
+    floored = xp.maximum(length, NORM_FLOOR)
+    return floored, xp.where((length > NORM_FLOOR)[..., None], x / floored[..., None], 0.0)
+
+
+@ad.differentiable
+def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Array, M: Array):
+    """Addresses of all heads, (B, H, m), from their controls, the addresses before and the memory M (B, m, n).
+
+    key (B, H, n), s (B, H, 3), beta, gate and gamma (B, H, 1).
+    """
+    xp = ad.array_module(key, M)
+    beta, gamma = xp.minimum(beta, STEEPEST), xp.minimum(gamma, STEEPEST)
+    key_norm, key_slope = floored_norm(xp, key)
+    cell_norm, cell_slope = floored_norm(xp, M)
+    norms = key_norm[..., None] * cell_norm[:, None]
+    similarity = key @ M.swapaxes(1, 2) / norms  # K(k, M_i)
+    content, content_pullback = ad.vjp(ad.softmax, beta * similarity)  # a^c
+    mixed = (1 - gate) * a + gate * content  # a^g
+    moved = shift(mixed, s)  # a^s
+    logs = xp.log(moved + LOG_FLOOR)
+    sharp, sharp_pullback = ad.vjp(ad.softmax, gamma * logs)  # formulation (b)
+
+    def pullback(g):
+        (d_scaled,) = sharp_pullback(g)
+        d_gamma = xp.where(gamma >= STEEPEST, 0, xp.sum(d_scaled * logs, axis=-1, keepdims=True))
+        d_moved = gamma * d_scaled / (moved + LOG_FLOOR)
+        d_s = xp.stack([xp.sum(d_moved * xp.roll(mixed, offset, -1), axis=-1) for offset in (-1, 0, 1)], axis=-1)
+        d_mixed = shift(d_moved, xp.flip(s, -1))
+        d_gate = xp.sum(d_mixed * (content - a), axis=-1, keepdims=True)
+        (d_logits,) = content_pullback(gate * d_mixed)
+        d_beta = xp.where(beta >= STEEPEST, 0, xp.sum(d_logits * similarity, axis=-1, keepdims=True))
+        d_similarity = beta * d_logits
+        d_dot, d_norms = d_similarity / norms, -d_similarity * similarity / norms
+        d_key_norm = xp.sum(d_norms * cell_norm[:, None], axis=-1)
+        d_cell_norm = xp.sum(d_norms * key_norm[..., None], axis=1)
+        d_key = d_dot @ M + d_key_norm[..., None] * key_slope
+        d_M = d_dot.swapaxes(1, 2) @ key + d_cell_norm[..., None] * cell_slope
+        return d_key, d_beta, d_gate, d_s, d_gamma, (1 - gate) * d_mixed, d_M
+
+    return sharp, pullback
+
+
+@ad.differentiable
+def write(M: Array, a: Array, erase: Array, add: Array):
+    """M (B, m, n) after all heads have erased and then added: a (B, H, m), erase and add (B, H, n)."""
+    xp = ad.array_module(M, a, erase, add)
+    factors = 1 - a[..., None] * erase[:, :, None]  # B, H, m, n
+    before = xp.ones_like(factors)  # the product of the heads before each
+    for h in range(1, a.shape[1]):
+        before[:, h] = before[:, h - 1] * factors[:, h - 1]
+    kept = before[:, -1] * factors[:, -1]
+
+    def pullback(g):
+        after, d_factors = g * M, xp.empty_like(factors)  # after: times the product of the heads behind each
+        for h in reversed(range(a.shape[1])):
+            d_factors[:, h] = before[:, h] * after
+            after = after * factors[:, h]
+        d_a = (g[:, None] @ add[..., None])[..., 0] - (d_factors @ erase[..., None])[..., 0]
+        d_erase = -(a[..., None, :] @ d_factors)[..., 0, :]
+        return kept * g, d_a, d_erase, a @ g
+
+    return kept * M + a.swapaxes(1, 2) @ add, pullback
+
+
+@dataclass(frozen=True)
+class NTM:
+    """The layer: ``heads`` read and as many write heads, cells of ``cell`` numbers, controller of ``controller``."""
+
+    heads: int = 4
+    cell: int = 32
+    controller: int = 104
+    forms = ("sequential", "fused")
+
+    def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
+        H, n, c = self.heads, self.cell, self.controller
+        shapes: dict[str, tuple[int, ...]] = {
+            "controller.W_x": (4 * c, width + H * n),
+            "controller.W_h": (4 * c, c),
+            "controller.b": (4 * c,),
+        }
+        addressing = {"k": H * n, "beta": H, "g": H, "s": 3 * H, "gamma": H}
+        for side, controls in (("read", addressing), ("write", addressing | {"u": H * n, "d": H * n})):
+            for name, rows in controls.items():
+                shapes |= {f"{side}.W_{name}": (rows, c), f"{side}.b_{name}": (rows,)}
+        return shapes | {"W_oh": (width, c), "W_or": (width, H * n), "b_o": (width,)}
+
+    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> NTMState:
+        first = xp.zeros((batch, self.heads, memory_size), dtype)
+        first[..., 0] = 1
+        rest = xp.zeros((batch, self.controller), dtype)
+        memory = xp.full((batch, memory_size, self.cell), START, dtype)
+        return NTMState(rest, rest, first, first, memory, xp.zeros((batch, self.heads * self.cell), dtype))
+
+    def _prepared(self, w: Weights, width: int) -> tuple[Any, Any, Any]:
+        """Weights joined so that a step takes two products: for [r ; h], and for the controls of all heads."""
+        recurrent = ad.concatenate(w["controller.W_x"][:, width:], w["controller.W_h"], axis=1)
+        names = [f"{side}.{{}}_{name}" for name in ("k", "beta", "g", "s", "gamma") for side in ("read", "write")]
+        names += ["write.{}_u", "write.{}_d"]
+        return recurrent, *(ad.concatenate(*(w[n.format(kind)] for n in names), axis=0) for kind in "Wb")
+
+    def controls(self, w: Weights, width: int, h: Any) -> Controls:
+        """What the controller's state h_t tells the heads; ``width`` is that of the input."""
+        _, W_heads, b_heads = self._prepared(w, width)
+        return self._controls(W_heads, b_heads, h)
+
+    def _controls(self, W_heads: Any, b_heads: Any, h: Any, noise: Any = 0.0) -> Controls:
+        H, n = self.heads, self.cell
+        controls, place = linear(h, W_heads) + (b_heads + noise), 0
+
+        def take(rows: int, size: int) -> Any:
+            nonlocal place
+            taken = controls[:, place : place + rows * size]
+            place += rows * size
+            return ad.reshape(taken, shape=(taken.shape[0], rows, size))
+
+        key, beta, gate = ad.tanh(take(2 * H, n)), ad.softplus(take(2 * H, 1)), ad.sigmoid(take(2 * H, 1))
+        s, gamma = shift_softmax(take(2 * H, 3)), ad.softplus(take(2 * H, 1)) + 1.0
+        return Controls(key, beta, gate, s, gamma, ad.tanh(take(H, n)), ad.sigmoid(take(H, n)))
+
+    def _advance(self, prepared: tuple, gates: Any, state: NTMState, noise: Any = 0.0) -> NTMState:
+        """One step, given W_x x_t + b, and what is added to the heads' controls before their activation."""
+        recurrent, W_heads, b_heads = prepared
+        H, n = self.heads, self.cell
+        seen = ad.concatenate(state.read, state.h, axis=1)
+        h, c = lstm_cell(gates + linear(seen, recurrent), state.c)
+        key, beta, gate, s, gamma, add, erase = self._controls(W_heads, b_heads, h, noise)
+        before = ad.concatenate(state.read_address, state.write_address, axis=1)
+        addresses = address(key, beta, gate, s, gamma, before, state.memory)
+        a_r, a_w = addresses[:, :H], addresses[:, H:]
+        M = write(state.memory, a_w, erase, add)
+        r = a_r @ M
+        return NTMState(h, c, a_r, a_w, M, ad.reshape(r, shape=(r.shape[0], H * n)))
+
+    def _inputs(self, w: Weights, x: Any) -> Any:
+        return linear(x, w["controller.W_x"][:, : x.shape[-1]]) + w["controller.b"]
+
+    def _disturbed(self, gates: Any, options: Options) -> tuple[Any, Any]:
+        """Under noise: the controller's gates, and what is added to the logits of the heads' gates and shifts."""
+        if options.noise is None:
+            return gates, None
+        H, n, c = self.heads, self.cell, self.controller
+        xp, (batch, steps, _) = ad.array_module(ad.stop_gradient(gates)), gates.shape
+        i_f, candidate, o = gates[..., : 2 * c], gates[..., 2 * c : 3 * c], gates[..., 3 * c :]
+        gates = ad.concatenate(options.disturbed(i_f), candidate, options.disturbed(o), axis=-1)
+        noise = xp.zeros((batch, steps, 2 * H * (2 * n + 6)), gates.dtype)
+        decisions = slice(2 * H * (n + 1), 2 * H * (n + 5))  # g and s, behind k and beta
+        noise[..., decisions] = options.disturbed(noise[..., decisions])
+        return gates, noise
+
+    def _output(self, w: Weights, h: Any, r: Any) -> Any:
+        return linear(h, w["W_oh"]) + linear(r, w["W_or"]) + w["b_o"]
+
+    def sequence(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
+        prepared, gates = self._prepared(w, x.shape[-1]), self._inputs(w, x)
+        gates, noise = self._disturbed(gates, options)
+        if options.form == "fused":
+            hs, rs, state = self._fused(gates, prepared, state, noise)
+            return self._output(w, hs, rs), state
+        hs, rs = [], []
+        for t in range(x.shape[1]):
+            state = self._advance(prepared, gates[:, t], state, 0.0 if noise is None else noise[:, t])
+            hs.append(state.h)
+            rs.append(state.read)
+        return self._output(w, ad.stack(*hs, axis=1), ad.stack(*rs, axis=1)), state
+
+    def _fused(self, gates: Any, prepared: tuple, state: NTMState, noise: Any) -> tuple[Any, Any, NTMState]:
+        """All steps in compiled passes; they are kept only if there is a backward pass."""
+        check_form("NTM", "fused", gates, *prepared, *state)
+        from pntm_np.models.ntm.fused import ntm_loop, ntm_scan_fused
+
+        args = (gates, *prepared, *state)
+        tracked = any(isinstance(x, ad.Tensor) for x in args)
+        hs, rs, *state = ntm_scan_fused(*args, noise=noise) if tracked else ntm_loop(*args, keep=False, noise=noise)[0]
+        return hs, rs, NTMState(*state)
+
+    def step(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
+        y, state = self.sequence(w, x[:, None], state, options)
+        return y[:, 0], state

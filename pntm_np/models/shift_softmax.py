@@ -1,0 +1,17 @@
+"""The distribution of a head's shift over left, stay and right."""
+
+from __future__ import annotations
+
+import autodiff as ad
+from autodiff.backend import Array, kernels
+
+
+@ad.differentiable
+def shift_softmax(x: Array):
+    """softmax over the last axis of x (..., 3)."""
+    if x.size and kernels(x):
+        from pntm_np.models.shift_softmax_fused import softmax_of_three
+
+        return softmax_of_three(x)
+    s, pullback = ad.vjp(ad.softmax, x)
+    return s, lambda g: pullback(g)[0]

@@ -1,0 +1,1 @@
+"""What any program needs and no science is in: files, signals, threads, progress, pages, plots."""

@@ -1,0 +1,56 @@
+"""Which pntm this is: its version, and the commit of its sources if they are in a repository."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autodiff import backend
+
+SOURCES = ("autodiff", "pntm_np", "tasks", "cli.py")
+
+
+@functools.cache
+def commit() -> str | None:
+    """The commit, with a + if the sources have been changed since; None if it cannot be told."""
+    here = Path(__file__).resolve().parents[2]
+    try:
+        git(
+            "ls-files", "--error-unmatch", "pntm_np/runtime/origin.py", at=here
+        )  # not a repository that merely contains us
+        changed = git("status", "--porcelain", "--", *SOURCES, at=here)
+        return git("rev-parse", "HEAD", at=here).strip() + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return _installed_from()
+
+
+def git(*command: str, at: Path) -> str:
+    return subprocess.run(["git", *command], cwd=at, capture_output=True, text=True, check=True, timeout=10).stdout
+
+
+def _installed_from() -> str | None:
+    """What pip writes down when it installs from a repository (PEP 610)."""
+    try:
+        text = importlib.metadata.distribution("pntm").read_text("direct_url.json")
+        return json.loads(text or "{}").get("vcs_info", {}).get("commit_id")
+    except (importlib.metadata.PackageNotFoundError, ValueError, AttributeError):
+        return None
+
+
+def made_by() -> dict[str, Any]:
+    """What computes here, as far as it may decide how fast, and in the last bits what."""
+    numba = {"numba": importlib.metadata.version("numba")} if backend.compiled() else {}
+    return {
+        "pntm": importlib.metadata.version("pntm"),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        **numba,
+    }

@@ -1,0 +1,112 @@
+"""Arrays and a JSON configuration in one safetensors file that notices every changed bit.
+
+The metadata say as ``pntm`` what the file is and in which version, and as ``format`` "pt", for other libraries refuse
+what they do not know. They hold the SHA-256 of every array, and one of themselves. Nothing in a file is executed, and
+nothing is believed: names, shapes and dtypes are compared with what the configuration asks for before an array is made.
+The file is written here and read by the safetensors library: the library writes the metadata in an order of its own
+that changes from run to run, and equal runs are to give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import safetensors
+
+from pntm_np.runtime.untrusted import CheckpointError, open_regular, parse
+
+Shapes = dict[str, tuple[int, ...]]
+FORMAT = "pt"
+SEALED = ("format", "pntm", "config", "sha256")
+
+
+def pack(arrays: dict[str, np.ndarray], kind: str, config: dict[str, Any]) -> bytes:
+    """The file's content: float32 arrays, C-contiguous, in the order given; ``kind`` is such as machine-2."""
+    data = {name: np.ascontiguousarray(a, np.float32).tobytes() for name, a in arrays.items()}
+    metadata = {
+        "format": FORMAT,
+        "pntm": kind,
+        "config": json.dumps(config, sort_keys=True),
+        "sha256": json.dumps({name: hashlib.sha256(raw).hexdigest() for name, raw in data.items()}, sort_keys=True),
+    }
+    header: dict[str, Any] = {"__metadata__": {**metadata, "seal": seal(metadata)}}
+    start = 0
+    for name, raw in data.items():
+        header[name] = {"dtype": "F32", "shape": arrays[name].shape, "data_offsets": [start, start + len(raw)]}
+        start += len(raw)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + b"".join(data.values())
+
+
+def seal(metadata: dict[str, str]) -> str:
+    content = "\0".join(metadata[key] for key in SEALED)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def unpack(
+    path: str | os.PathLike, kind: str, expected: Callable[[dict[str, Any]], Shapes]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Configuration and arrays; ``expected`` tells from the configuration which arrays there must be.
+
+    CheckpointError if the file is not what it should be, OSError if it cannot be read.
+    """
+    path = os.fspath(path)
+    os.close(open_regular(path, os.O_RDONLY))  # a missing or unreadable file is the operating system's message
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            config, sums = _metadata(file.metadata() or {}, kind)
+            slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118  not a dict
+            for name, found in slices.items():
+                if found.get_dtype() != "F32":
+                    raise CheckpointError(f"{short(name)} has dtype {found.get_dtype()}; expected F32")
+            shapes = expected(config | {"arrays": len(slices)})
+            check_shapes(shapes, {name: tuple(found.get_shape()) for name, found in slices.items()})
+            arrays = {name: file.get_tensor(name) for name in shapes}
+    except (CheckpointError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{path}: not a usable checkpoint: {error}") from None
+    for name, array in arrays.items():
+        if hashlib.sha256(array.tobytes()).hexdigest() != sums.get(name):
+            raise CheckpointError(f"{path}: not a usable checkpoint: {name} is damaged: its SHA-256 differs")
+    return config, arrays
+
+
+def _metadata(metadata: dict[str, str], kind: str) -> tuple[dict[str, Any], dict[str, str]]:
+    if "pntm" not in metadata and metadata.get("format", "").startswith("pntm-"):
+        raise CheckpointError(f"pntm 0.1 made it (format {metadata['format'][:60]}), which this version does not read")
+    if metadata.get("pntm") != kind:
+        raise CheckpointError(f"it says that it is {metadata.get('pntm')!r:.60}; expected {kind!r}")
+    if not {*SEALED, "seal"} <= metadata.keys() or seal(metadata) != metadata["seal"]:
+        raise CheckpointError("its metadata are damaged: their SHA-256 differs")
+    try:
+        config, sums = parse(metadata["config"]), parse(metadata["sha256"])
+    except ValueError:
+        config = sums = None
+    if not isinstance(config, dict) or not isinstance(sums, dict):
+        raise CheckpointError("its configuration is not readable")
+    return config, sums
+
+
+def check_shapes(expected: Shapes, found: Shapes) -> None:
+    """Every array that is expected, and no other, in its shape."""
+    missing, unknown = expected.keys() - found.keys(), found.keys() - expected.keys()
+    if missing or unknown:
+        parts = [
+            f"{word} {', '.join(short(n) for n in sorted(names)[:3])}"
+            for word, names in (("missing", missing), ("unknown", unknown))
+            if names
+        ]
+        raise CheckpointError(f"parameters do not fit the configuration: {'; '.join(parts)}")
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise CheckpointError(f"{name} has shape {found[name]}; the configuration asks for {shape}")
+
+
+def short(name: str) -> str:
+    """A name from a file as it may be shown: no control characters, no end of text."""
+    return name if name.isprintable() and len(name) <= 60 else f"{name!r:.60}"

@@ -1,0 +1,121 @@
+"""Files that anyone may have written, and text that may be shown.
+
+Nothing in a file is believed. Only regular files are read, for others may never end. Of JSON only what is written here
+is read: finite numbers, integers of 64 bits, a few levels of nesting.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from pntm_np.runtime.errors import BAD_FILE, PntmError
+
+LARGEST = 2**28  # bytes of a file that is read as a whole
+DEEPEST = 32  # levels of nesting
+LIMIT = 2**63
+
+
+class CheckpointError(PntmError, ValueError):
+    """A file is not what it should be; the message says what is wrong."""
+
+    exit_code = BAD_FILE
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor, as of ``os.open``, without ever waiting: a FIFO waits for somebody at its other end."""
+    try:
+        file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0), 0o666)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.EISDIR):  # a FIFO or a socket, or a directory
+            raise CheckpointError(f"{path}: not a regular file") from None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise CheckpointError(f"{path}: not a regular file")
+    return file
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content; ``CheckpointError`` if it is not a regular file or too large, OSError if it is not there."""
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            raise CheckpointError(f"{path}: it has {size:,} bytes; at most {LARGEST:,} are read")
+        return file.read()
+
+
+def read_end(path: Path, size: int, start: int = 0) -> bytes:
+    """The last ``size`` bytes, none of them before ``start``."""
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        file.seek(max(start, os.fstat(file.fileno()).st_size - size))
+        return file.read(size)
+
+
+def read_json(path: Path) -> Any:
+    content = read_bytes(path)
+    try:
+        return parse(content)
+    except ValueError as error:
+        why = "" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)) else f": {error}"
+        raise CheckpointError(f"{path}: not readable as JSON{why}") from None
+
+
+def parse(text: str | bytes) -> Any:
+    """JSON as it is written here; ValueError if it is anything else."""
+    text = text.decode() if isinstance(text, bytes) else text
+    try:
+        content = json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_integer)
+        if is_shallow(content, DEEPEST):
+            return content
+    except RecursionError:
+        pass
+    raise ValueError(f"it is nested more than {DEEPEST} deep")
+
+
+def is_shallow(content: Any, levels: int) -> bool:
+    """Whether it is nested at most so deep. A loop: what is very deep cannot even be printed by recursion."""
+    layer = [content]
+    for _ in range(levels + 1):
+        inner = [node.values() if isinstance(node, dict) else node for node in layer if isinstance(node, (dict, list))]
+        layer = [value for values in inner for value in values]
+        if not inner:
+            return True
+    return False
+
+
+def _refuse(text: str) -> float:
+    raise ValueError(f"{text} is not a finite number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(f"{text:.20}")
+
+
+def _integer(text: str) -> int:
+    value = int(text) if len(text) <= 20 else LIMIT
+    if not -LIMIT <= value < LIMIT:
+        raise ValueError(f"{text:.20} has more than 64 bits")
+    return value
+
+
+def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    """A finite number in these bounds; true and false are none."""
+    return type(value) in (int, float) and -math.inf < value < math.inf and least <= value <= most
+
+
+def is_count(value: Any, least: int = 0) -> bool:
+    return type(value) is int and value >= least
+
+
+def printable(text: str) -> str:
+    """As it may be shown in a line: what is no printable character stands there as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
