@@ -44,14 +44,14 @@ def measure(model, task, length: int, cells: int) -> list[str]:
     right, read_there = np.ones(SAMPLES, bool), []
     for t in range(steps - 1):
         state, logits = model.step(state, tokens[:, t], Options())
-        touched = np.maximum(touched, state.write_address.max(axis=1))
+        touched = np.maximum(touched, state[0].write_address.max(axis=1))
         empty = touched < TOUCHED
         read_there.append(
-            (state.read_address * empty[:, None]).sum(axis=-1).mean(axis=0).max()
+            (state[0].read_address * empty[:, None]).sum(axis=-1).mean(axis=0).max()
         )  # of the head that does most
         if t >= asking - 1:
             right &= logits.argmax(axis=1) == tokens[:, t + 1]
-    norms = np.linalg.norm(state.memory, axis=-1)[empty] if empty.any() else np.zeros(1)
+    norms = np.linalg.norm(state[0].memory, axis=-1)[empty] if empty.any() else np.zeros(1)
     shares = (np.mean(read_there[: asking - 1]), np.mean(read_there[asking - 1 :]))
     return [
         f"{right.mean():6.2f} {empty.sum(axis=1).mean():6.0f}",

@@ -57,6 +57,7 @@ def solve(
     from pntm_np.evaluation.command import Evaluating, thresholds
     from pntm_np.evaluation.score import evaluation_memory
     from pntm_np.evaluation.trained import load_trained, task_of
+    from pntm_np.models.footprint import decoding_need
 
     trained = load_trained(checkpoint)
     if trained.end_token and answer_length:
@@ -84,7 +85,7 @@ def solve(
     for text in texts:
         task.check(text)
     cells = memory_size or evaluation_memory(max(map(len, texts)))
-    need = ram.decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16 + (answer_length or 0), cells)
+    need = decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16 + (answer_length or 0), cells)
     ram.require(need, f"an answer with {cells:,} cells", "--memory-size", backend)
     with signals, Workers(1) as workers:
         evaluating = Evaluating(trained, task, backend, workers, stop)

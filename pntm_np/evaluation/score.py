@@ -14,6 +14,7 @@ from autodiff import array_module
 from pntm_np.evaluation.decode import decode
 from pntm_np.models import Architecture, Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.models.footprint import decoding_need
 from pntm_np.runtime import ram
 from pntm_np.runtime.randomness import EVALUATION, generator
 from pntm_np.runtime.workers import Workers
@@ -133,7 +134,7 @@ def require_memory(
     at_once = ROWS if device == "cpu" else DEVICE_ROWS
     total = samples * (lengths[1] - lengths[0] + 1)
     rows, together = min(at_once, total), min(threads, -(-total // at_once)) if device == "cpu" else 1
-    need = ram.decoding_need(architecture, rows, tokens_of(task, lengths[1], longest), cells) * together
+    need = decoding_need(architecture, rows, tokens_of(task, lengths[1], longest), cells) * together
     ram.require(need, f"evaluating inputs of {lengths[1]:,} symbols with {cells:,} cells", lower, device)
 
 

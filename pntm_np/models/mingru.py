@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import autodiff as ad
 from pntm_np.models.layers import Weights, closed, linear
+from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options
 from pntm_np.models.positive import positive
 from pntm_np.scans import gated_scan
@@ -14,13 +15,13 @@ from pntm_np.scans.gated import sequential
 
 
 @dataclass(frozen=True)
-class MinGRU:
+class MinGRU(Mixer):
     """A mixer: z = sigmoid(W_z x), c = g(W_h x), h_t = (1 - z_t) h_{t-1} + z_t c_t, y = W_out h."""
 
     expansion: int = 2
-    forms = ("sequential", "paper", "chunked", "fused")
-    threshold = "gate_tau"
-    has_memory = False
+    forms: ClassVar = ("sequential", "paper", "chunked", "fused")
+    thresholds: ClassVar = ("gate_tau",)
+    takes_noise: ClassVar = True
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         wide = self.expansion * width
@@ -31,7 +32,7 @@ class MinGRU:
 
     def _controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any]:
         z = ad.sigmoid(options.disturbed(linear(x, w["W_z"])))
-        z = options.rounded(z, closed, self.threshold)
+        z = options.rounded(z, closed, "gate_tau")
         return z, positive(linear(x, w["W_h"]))
 
     def sequence(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
@@ -42,4 +43,8 @@ class MinGRU:
     def step(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
         z, c = self._controls(w, x, options)
         state = sequential.step(state, z, c)
+        options.show("state minGRU", lambda: state)
         return linear(state, w["W_out"]), state
+
+    def training_numbers(self, width: int, load: Load) -> float:
+        return (10 + 5 * self.expansion) * width

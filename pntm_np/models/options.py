@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pntm_np.models.layers import straight_through
 from pntm_np.scans import FORMS
+
+Observer = Callable[[int, str, Any], None]  # the layer's number, the name of what it shows, and its value
 
 
 class Thresholds(NamedTuple):
@@ -27,7 +29,8 @@ class Options:
     gate_tau: float = 0.0
     noise: Callable[[Any], Any] | None = None  # disturbs the logits of shifts and gates in training
     rounding: Mapping[str, Any] | None = None  # and thresholds for rows 0, 2, .. by name; gradients pass unchanged
-    measures: dict[str, list] = field(default_factory=dict)  # what is asked for by its name is added to its list
+    observer: Observer | None = None  # is shown what layers do in a step
+    block: int = 0  # the number of the layer that is being run, for the observer
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -52,9 +55,10 @@ class Options:
         tau = getattr(self, name)
         return rounding(decisions, tau=tau) if tau else decisions
 
-    def measure(self, name: str, compute: Callable[[], Any]) -> None:
-        if name in self.measures:
-            self.measures[name].append(compute())
+    def show(self, name: str, value: Callable[[], Any]) -> None:
+        """Show the observer, if there is one, what a layer does; it is computed for that alone."""
+        if self.observer is not None:
+            self.observer(self.block, name, value())
 
 
 DEFAULT = Options()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import autodiff as ad
+from autodiff.backend import Array
 from pntm_np.models.layers import Weights, linear
+from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options
 from pntm_np.models.positive import positive
 from pntm_np.models.shift_softmax import shift_softmax
@@ -17,14 +19,15 @@ from pntm_np.scans.memory import sequential as memory
 
 
 @dataclass(frozen=True)
-class PNTM:
+class PNTM(Mixer):
     """A mixer of ``heads`` read and as many write heads over cells of ``cell`` numbers, a share for each write head."""
 
     heads: int = 4
     cell: int = 32
-    forms = ("sequential", "paper", "chunked", "fused")
-    threshold = "tau"
-    has_memory = True
+    forms: ClassVar = ("sequential", "paper", "chunked", "fused")
+    thresholds: ClassVar = ("tau",)
+    takes_noise: ClassVar = True
+    has_memory: ClassVar = True
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.cell < 1 or self.cell % self.heads:
@@ -49,7 +52,7 @@ class PNTM:
         of_shifts = [ad.reshape(w[name], shape=(3 * H, x.shape[-1])) for name in ("W_r", "W_w")]
         y = linear(x, ad.concatenate(*of_shifts, w["W_u"], axis=0))
         s = shift_softmax(options.disturbed(ad.reshape(y[..., : 6 * H], shape=(*before, 2 * H, 3))))
-        s = options.rounded(s, stabilise, self.threshold)
+        s = options.rounded(s, stabilise, "tau")
         v = ad.reshape(positive(y[..., 6 * H :]), shape=(*before, H, self.cell // H))
         return s, v
 
@@ -67,18 +70,37 @@ class PNTM:
 
     def step(self, w: Weights, x: Any, state: HeadState, options: Options) -> tuple[Any, HeadState]:
         s, v = self.controls(w, x, options)
-        options.measure("shifts", lambda: s)
-        options.measure("values", lambda: v)
         if options.form == "fused" and not any(isinstance(x, ad.Tensor) for x in (s, v, *state)):
             check_form("P-NTM", "fused", s)
             from pntm_np.scans.heads.fused import heads_step
 
-            reads, *after = heads_step(s, v, *state)
+            reads, *moved = heads_step(s, v, *state)
         else:
             M = memory.write(state.memory, state.write_address, v)
             reads = memory.read(state.read_address, M)
             q = conv_shift.step(state.read_address, s[:, : self.heads])
             w_next = conv_shift.step(state.write_address, s[:, self.heads :])
-            after = q, w_next, M
-        options.measure("reads", lambda: reads)
-        return self.output(w, reads), HeadState(*after)
+            moved = [q, w_next, M]
+        after = HeadState(*moved)
+        options.show("read address", lambda: state.read_address)  # the shift is the last thing a step does
+        options.show("write address", lambda: state.write_address)
+        options.show("memory", lambda: after.memory)
+        options.show("shifts", lambda: s)
+        options.show("values", lambda: v)
+        options.show("reads", lambda: reads)
+        return self.output(w, reads), after
+
+    def training_numbers(self, width: int, load: Load) -> float:
+        addresses = {"paper": 8 * self.cell, "fused": self.heads}.get(load.form, 4 * self.heads)
+        return 14 * width + addresses * load.cells
+
+    def traced_numbers(self, cells: int, steps: int) -> int:
+        return cells * (self.cell + 2 * self.heads)
+
+    def without_reads(self, w: Weights, head: int) -> Weights:
+        W_o = w["W_o"].copy()
+        W_o[:, head * self.cell : (head + 1) * self.cell] = 0
+        return {"W_o": W_o}
+
+    def read_mixing(self, w: Weights, head: int) -> Array:
+        return w["W_o"][:, head * self.cell : (head + 1) * self.cell] @ w["W_m"]

@@ -7,31 +7,52 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from pntm_np.models.architecture import Architecture, LSTMModel, NTMModel, Stack
+from pntm_np.models.architecture import Architecture
 from pntm_np.models.attention.layer import POSITIONS, Attention
+from pntm_np.models.lstm.layer import LSTM
 from pntm_np.models.mingru import MinGRU
+from pntm_np.models.mixer import Mixer
+from pntm_np.models.ntm.layer import NTM
 from pntm_np.models.pntm import PNTM
 
 
-def _pntm(vocabulary: int, width: int = 104, heads: int = 4, cell: int = 32, expansion: int = 2) -> Stack:
-    return Stack(vocabulary, width, (MinGRU(expansion), PNTM(heads, cell)))
+def _blocks(vocabulary: int, width: int, *mixers: Mixer) -> Architecture:
+    """Residual blocks."""
+    return Architecture(width, mixers, vocabulary=vocabulary)
 
 
-def _mingru(vocabulary: int, width: int = 64, depth: int = 5, expansion: int = 2) -> Stack:
-    return Stack(vocabulary, width, (MinGRU(expansion),) * depth)
+def _alone(vocabulary: int, width: int, mixer: Mixer) -> Architecture:
+    """One mixer between embedding and decoder."""
+    return Architecture(width, (mixer,), ("mixer",), vocabulary)
 
 
-def _transformer(positions: str) -> Callable[..., Stack]:
-    def build(vocabulary: int, width: int = 64, depth: int = 5, heads: int = 8) -> Stack:
-        return Stack(vocabulary, width, (Attention(heads, positions),) * depth)
+def _pntm(vocabulary: int, width: int = 104, heads: int = 4, cell: int = 32, expansion: int = 2) -> Architecture:
+    return _blocks(vocabulary, width, MinGRU(expansion), PNTM(heads, cell))
+
+
+def _ntm(vocabulary: int, width: int = 104, heads: int = 4, cell: int = 32) -> Architecture:
+    return _alone(vocabulary, width, NTM(heads, cell, width))
+
+
+def _lstm(vocabulary: int, width: int = 192) -> Architecture:
+    return _alone(vocabulary, width, LSTM())
+
+
+def _mingru(vocabulary: int, width: int = 64, depth: int = 5, expansion: int = 2) -> Architecture:
+    return _blocks(vocabulary, width, *[MinGRU(expansion)] * depth)
+
+
+def _transformer(positions: str) -> Callable[..., Architecture]:
+    def build(vocabulary: int, width: int = 64, depth: int = 5, heads: int = 8) -> Architecture:
+        return _blocks(vocabulary, width, *[Attention(heads, positions)] * depth)
 
     return build
 
 
 MODELS: dict[str, Callable[..., Architecture]] = {
     "pntm": _pntm,
-    "ntm": NTMModel,
-    "lstm": LSTMModel,
+    "ntm": _ntm,
+    "lstm": _lstm,
     "mingru": _mingru,
     **{f"transformer-{p}": _transformer(p) for p in POSITIONS},
 }

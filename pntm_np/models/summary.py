@@ -4,44 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from autodiff.tree import map_leaves
-from pntm_np.models.architecture import TRAINING_MEMORY, Architecture, Stack
-from pntm_np.models.attention.layer import Attention
 from pntm_np.models.bench import BENCH_MODELS, CELLS
+from pntm_np.models.footprint import cache_growth, state_size
 from pntm_np.models.registry import MODELS, build
+from pntm_np.models.stack import TRAINING_MEMORY, Stack
 
 VOCABULARY = 6  # of parity-check, for which the paper's counts hold
 
 
-def state_size(model: Any, memory_size: int) -> int:
-    """Numbers of state per sequence before the first token."""
-    sizes: list[int] = []
-    map_leaves(lambda x: sizes.append(x.size), model.initial_state(1, memory_size))
-    return int(np.sum(sizes, dtype=int))
-
-
-def cache_growth(model: Any) -> int:
-    """Numbers that every further token adds to the state: a Transformer's keys and values."""
-    return sum(2 * model.width for m in getattr(model, "mixers", ()) if isinstance(m, Attention))
-
-
-def configuration(model: Any) -> dict[str, int]:
+def configuration(model: Stack) -> dict[str, int]:
     """Width, depth, heads, cell: the columns of the paper's table, where they apply."""
-    config = {"width": model.width}
-    parts = (
-        model.mixers if isinstance(model, Stack) else [layer for _, layer in getattr(model, "layers", ())] or [model]
-    )
-    if isinstance(model, Stack):
-        config["depth"] = len(model.mixers)
-    for item in parts:
-        config |= {k: getattr(item, k) for k in ("heads", "cell", "expansion") if hasattr(item, k)}
+    config = {"width": model.width} | ({} if model.names else {"depth": len(model.mixers)})
+    for mixer in model.mixers:
+        config |= mixer.sizes()
     return config
 
 
 def summaries() -> list[dict[str, Any]]:
-    every: dict[str, tuple[Architecture | Any, int]] = {n: (build(n, VOCABULARY), TRAINING_MEMORY) for n in MODELS}
+    every: dict[str, tuple[Stack, int]] = {name: (build(name, VOCABULARY), TRAINING_MEMORY) for name in MODELS}
     every |= {name: (model, CELLS) for name, model in BENCH_MODELS.items()}
     return [
         {

@@ -11,6 +11,7 @@ from pntm_np.evaluation.score import evaluate, evaluation_memory, paper_cells, r
 from pntm_np.evaluation.thresholds import choose_thresholds
 from pntm_np.models import PAPER, Options
 from pntm_np.models.checkpoint import load
+from pntm_np.models.footprint import BYTES, training_need
 from pntm_np.runtime import ram
 from pntm_np.runtime.files import unusable
 from pntm_np.runtime.randomness import PARAMETERS, generator
@@ -39,10 +40,10 @@ def require_fit(config: Config, task: Task, threads: int) -> None:
     architecture = config.architecture()
     sizes = [b - a for a, b in itertools.pairwise(shard_cuts(config.batch_size, config.backend))]
     steps, cells = tokens_of(task, config.max_length), max(config.most_cells(learnt) for learnt in (False, True))
-    need = ram.training_need(architecture, max(sizes), steps, cells, config.form, config.backend)
+    need = training_need(architecture, max(sizes), steps, cells, config.form, config.backend)
     what = f"a training step with batches of {config.batch_size:,} and inputs of up to {config.max_length:,} symbols"
     lower = "--batch-size, --max-length, --memory-size or --size"
-    parameters = PARAMETER_COPIES * ram.BYTES * architecture.parameter_count()
+    parameters = PARAMETER_COPIES * BYTES * architecture.parameter_count()
     samples = SAMPLE_BYTES * config.batch_size * steps
     ram.require(need * min(threads, len(sizes)) + parameters + samples, what, lower, config.backend)
     cells = evaluation_memory(config.lengths[1])

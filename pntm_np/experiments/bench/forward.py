@@ -21,6 +21,7 @@ from pntm_np.experiments.bench.clock import summary, time_once
 from pntm_np.experiments.bench.machine import PeakMemory
 from pntm_np.models import BENCH_MODELS, Options
 from pntm_np.models.bench import CELL, CELLS, WIDTH
+from pntm_np.models.footprint import BYTES
 from pntm_np.runtime import ram
 from pntm_np.runtime.errors import FAILED, PntmError
 from pntm_np.runtime.signals import Stopped
@@ -74,7 +75,7 @@ def need(form: str, batch: int, length: int) -> int:
     ends = 2 * batch * length * WIDTH
     work = batch * min(length, SEGMENT) * 40 * WIDTH if form != "paper" else batch * length * (6 * CELLS * CELL)
     states = STATES * batch * CELLS * (CELL + 2)
-    return int(ram.BYTES * (ends + work + states))
+    return int(BYTES * (ends + work + states))
 
 
 class Contestant:
@@ -97,7 +98,7 @@ class Contestant:
     def _shard(self, x: Any, y: Any, stop: Callable[[], bool]) -> None:
         length = x.shape[1]
         segment = length if self.form == "paper" else SEGMENT
-        state, options = self.model.initial_state(len(x), xp=self.xp), Options(form=self.form)
+        state, options = self.model.initial_state(len(x), CELLS, xp=self.xp), Options(form=self.form)
         for t in range(0, length, segment):
             if stop():
                 raise Stopped

@@ -14,8 +14,7 @@ import numpy as np
 
 from autodiff import backend
 from pntm_np.experiments.bench.clock import summary, time_once
-from pntm_np.models.attention.layer import Attention
-from pntm_np.runtime import ram
+from pntm_np.models.footprint import training_need
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form
@@ -95,11 +94,9 @@ def form_of(config: Config) -> str:
 def product_flops(config: Config, rows: int, length: int) -> int:
     """Of the dense products of a step, forward and backward: every matrix meets every token once, three times over."""
     architecture = config.architecture()
-    # what meets a symbol, not a token, is computed once for the vocabulary
-    looked_up = {"embed.weight"} | ({"mixer.W_x"} if config.model == "lstm" else set())
+    looked_up = architecture.looked_up
     matrices = sum(math.prod(s) for name, s in architecture.shapes().items() if len(s) > 1 and name not in looked_up)
-    scores = sum(2 * length * architecture.width for m in getattr(architecture, "mixers", ()) if type(m) is Attention)
-    return 6 * rows * length * (matrices + scores // 2)  # attention looks at half the positions, on average
+    return 6 * rows * length * (matrices + sum(m.products(architecture.width, length) for m in architecture.mixers))
 
 
 def product_speed(workers: Workers, device: str, rows: int = 8192) -> float:
@@ -142,7 +139,7 @@ def need(config: Config, length: int, threads: int) -> int:
     cuts = shard_cuts(config.batch_size, config.backend)
     together = min(threads, len(cuts) - 1) if config.backend == "cpu" else 1
     rows = cuts[1] - cuts[0]
-    one = ram.training_need(config.architecture(), rows, length, config.most_cells(), config.form, config.backend)
+    one = training_need(config.architecture(), rows, length, config.most_cells(), config.form, config.backend)
     return together * one
 
 

@@ -115,7 +115,7 @@ def phase(steps: np.ndarray) -> str:
 def _walk(trace: Trace, head: Head) -> str:
     """Before and after the separator; and what that is called."""
     # P-NTM moves at the end of a step, NTM at its beginning: what the separator causes belongs to the answer
-    by_phase = np.split(head.moves, [trace.separator - (trace.model == "ntm")])
+    by_phase = np.split(head.moves, [trace.separator - trace.moves_first])
     before, after = (np.sign(steps).sum() / max(1, len(steps)) for steps in by_phase)
     called = ""
     if head.kind == WRITE and abs(before) >= STEADY:

@@ -92,7 +92,7 @@ def _content(trace: Trace) -> dict[str, Any]:
         return {"kind": kind, "cells": addresses.shape[2], "arrays": arrays}
     values = np.stack([head.vectors for head in trace.of(WRITE)], axis=1)  # T, W, n / W or n
     content: dict[str, Any] = {"kind": trace.model, "cells": trace.cells, "numbers": trace.memory.shape[2]}
-    if trace.model == "pntm":
+    if not trace.moves_first:
         shifts = np.stack([head.shifts for head in trace.heads], axis=1)
         return content | {"arrays": {"shifts": packed(shifts, "f4"), "values": packed(values, "f4")}}
     erase = np.stack([head.erase for head in trace.of(WRITE)], axis=1)

@@ -15,17 +15,12 @@ import numpy as np
 from autodiff import array_module, to_host
 from pntm_np.evaluation.answer import Answer, answer
 from pntm_np.models import Options
-from pntm_np.models.attention.layer import Attention
 from pntm_np.models.checkpoint import Model
-from pntm_np.models.mingru import MinGRU
-from pntm_np.models.ntm.layer import NTM
-from pntm_np.models.pntm import PNTM
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.untrusted import CheckpointError
 from tasks import Task
 
 WRITE, READ, ATTEND = "write", "read", "attention"
-ASKED = ("shifts", "values", "reads", "attention")  # of Options.measures
 
 
 @dataclass(frozen=True)
@@ -74,6 +69,8 @@ class Trace:
     heads: list[Head]
     memory: np.ndarray | None = None  # (T, m, n): after step t has written
     states: dict[str, np.ndarray] = field(default_factory=dict)  # (T, units) each
+    thresholds: tuple[str, ...] = ()  # those that change the machine
+    moves_first: bool = False  # heads move at the beginning of a step, not at its end
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -120,17 +117,17 @@ def record(
     stop: Callable[[], bool] = lambda: False,
 ) -> Trace:
     """The trace of one text: the steps by which ``pntm solve`` answers it."""
-    options = replace(options, measures={name: [] for name in ASKED})
-    recorder = Recorder(model, options.measures)
+    recorder = Recorder(model)
+    options = replace(options, observer=recorder.see)
     (given,) = answer(model, task, [text], cells, options, None, stop, recorder.watch)
     written = len(given.answer) + (task.end_token and given.ended)
-    return recorder.trace(task, given, cells, replace(options, measures={}), len(text) + written)
+    return recorder.trace(task, given, cells, options, len(text) + written)
 
 
 def follow(model: Model, trace: Trace, options: Options, stop: Callable[[], bool] = lambda: False) -> Trace:
     """Another machine, or another way to run it, reading the tokens of this trace: whatever it would write itself."""
-    options = replace(options, measures={name: [] for name in ASKED})
-    recorder, state = Recorder(model, options.measures), model.initial_state(1, trace.cells)
+    recorder, state = Recorder(model), model.initial_state(1, trace.cells)
+    options = replace(options, observer=recorder.see)
     xp = array_module(model.params["embed.weight"])
     for token in xp.asarray(trace.tokens):
         if stop():
@@ -138,78 +135,56 @@ def follow(model: Model, trace: Trace, options: Options, stop: Callable[[], bool
         after, logits = model.step(state, token[None], options)
         recorder.watch(token[None], state, after, logits)
         state = after
-    return recorder.trace(trace.task, trace.answer, trace.cells, replace(options, measures={}), len(trace))
+    return recorder.trace(trace.task, trace.answer, trace.cells, options, len(trace))
 
 
 class Recorder:
-    """Takes what every step shows: states from before and after it, and what the layers measured."""
+    """Takes what every step shows: its token and logits, and what the layers say that they do."""
 
-    def __init__(self, model: Model, measures: dict[str, list]) -> None:
-        self.model, self.measures = model, measures
-        self.rows: dict[str, list[np.ndarray]] = {}
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.steps: dict[str, list[np.ndarray]] = {"tokens": [], "logits": []}
+        self.layers: dict[tuple[str, int], list[np.ndarray]] = {}  # what is shown, and by which layer
 
-    def add(self, name: str, value: Any) -> None:
-        self.rows.setdefault(name, []).append(np.array(to_host(value))[0])  # a copy: the only row of the batch
+    def see(self, block: int, name: str, value: Any) -> None:
+        self.layers.setdefault((name, block), []).append(np.array(to_host(value))[0])  # the only row of the batch
 
     def watch(self, token: Any, before: Any, after: Any, logits: Any) -> None:
-        self.add("tokens", token)
-        self.add("logits", logits)
-        architecture = self.model.architecture
-        if layer := getattr(architecture, "layer", None):
-            self._ntm(layer, after)
-        elif mixers := getattr(architecture, "mixers", ()):
-            for k, mixer in enumerate(mixers):
-                self._mixer(k, mixer, before[k], after[k])
-        else:
-            for name, state in zip(("h", "c"), after, strict=True):
-                self.add(f"state LSTM {name}", state)
-        for taken in self.measures.values():
-            taken.clear()
-
-    def _mixer(self, k: int, mixer: Any, before: Any, after: Any) -> None:
-        if isinstance(mixer, MinGRU):
-            self.add(f"state minGRU {k + 1}", after)
-        elif isinstance(mixer, Attention):
-            self.add(f"attention {k + 1}", self.measures["attention"][k][:, :, 0])
-        elif isinstance(mixer, PNTM):
-            self.add("read address", before.read_address)  # the shift is the last thing a step does
-            self.add("write address", before.write_address)
-            self.add("memory", after.memory)
-            for name in ("shifts", "values", "reads"):
-                self.add(name, self.measures[name][0])
-
-    def _ntm(self, layer: NTM, after: Any) -> None:
-        weights = {k.removeprefix("mixer."): w for k, w in self.model.params.items() if k.startswith("mixer.")}
-        controls = layer.controls(weights, self.model.architecture.width, after.h)
-        self.add("read address", after.read_address)
-        self.add("write address", after.write_address)
-        self.add("memory", after.memory)
-        self.add("state LSTM h", after.h)
-        self.add("state LSTM c", after.c)
-        self.add("shifts", controls.shift)
-        self.add("values", controls.add)
-        self.add("erase", controls.erase)
-        self.add("reads", to_host(after.read).reshape(1, layer.heads, layer.cell))
+        for name, value in (("tokens", token), ("logits", logits)):
+            self.steps[name].append(np.array(to_host(value))[0])
 
     def trace(self, task: Task, given: Answer, cells: int, options: Options, steps: int) -> Trace:
         """Everything as arrays, over the steps up to the end of the answer."""
-        found = {k: rows[:steps] for k, rows in self.rows.items()}
-        found = {k: rows if k.startswith("attention") else np.stack(rows) for k, rows in found.items()}
-        logits = found["logits"].astype(np.float64)
+        tokens, logits = (np.stack(rows[:steps]) for rows in self.steps.values())
+        logits = logits.astype(np.float64)
         if not np.isfinite(logits).all():
             raise CheckpointError("what the machine computes is not finite: its parameters are damaged, or it diverged")
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        architecture, memory = self.model.architecture, None
+        states, heads, found = {}, [], {}
+        for (name, block), rows in self.layers.items():
+            number = "" if architecture.names else f" {block + 1}"
+            if name == "attention":
+                heads += _attention_heads(f"layer{number}", rows[:steps])
+            elif name.startswith("state "):
+                states[name.removeprefix("state ") + number] = np.stack(rows[:steps])
+            else:
+                found[name] = np.stack(rows[:steps])
+        if found:
+            heads, memory = _memory_heads(found), _cells(found["memory"])
         return Trace(
             self.model.name,
             task,
             given,
             cells,
-            options,
-            found["tokens"],
+            replace(options, observer=None),
+            tokens,
             weights / weights.sum(axis=1, keepdims=True),
-            _memory_heads(found) if "memory" in found else _attention_heads(found),
-            _cells(found["memory"]) if "memory" in found else None,
-            {k.removeprefix("state "): rows for k, rows in found.items() if k.startswith("state ")},
+            heads,
+            memory,
+            states,
+            architecture.thresholds,
+            any(mixer.moves_first for mixer in architecture.mixers),
         )
 
 
@@ -240,12 +215,9 @@ def _memory_heads(found: dict[str, np.ndarray]) -> list[Head]:
     return heads + [Head(READ, f"read {h + 1}", reads[:, h], shifts[:, h], vectors[:, h]) for h in range(readers)]
 
 
-def _attention_heads(found: dict[str, Any]) -> list[Head]:
-    heads = []
-    for name in (k for k in found if k.startswith("attention ")):
-        rows = found[name]  # (H, 1), (H, 2), ..: a step sees itself and those before it
-        full = np.zeros((rows[0].shape[0], len(rows), len(rows)), rows[0].dtype)
-        for t, row in enumerate(rows):
-            full[:, t, : t + 1] = row
-        heads += [Head(ATTEND, f"layer {name.split()[1]}, head {h + 1}", w) for h, w in enumerate(full)]
-    return heads
+def _attention_heads(layer: str, rows: list[np.ndarray]) -> list[Head]:
+    """A step's row (H, 1, t) is of the positions up to its own."""
+    full = np.zeros((len(rows[0]), len(rows), len(rows)), rows[0].dtype)
+    for t, row in enumerate(rows):
+        full[:, t, : t + 1] = row[:, 0]
+    return [Head(ATTEND, f"{layer}, head {h + 1}", w) for h, w in enumerate(full)]

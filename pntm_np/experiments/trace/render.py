@@ -17,10 +17,8 @@ from pntm_np.experiments.trace.page import first_head, page
 from pntm_np.experiments.trace.record import Trace, record
 from pntm_np.experiments.trace.variants import effect_of_reads, source_of_reads
 from pntm_np.experiments.trace.words import settings
-from pntm_np.models.attention.layer import Attention
 from pntm_np.models.checkpoint import Model
-from pntm_np.models.ntm.layer import NTM
-from pntm_np.models.pntm import PNTM
+from pntm_np.models.footprint import decoding_need
 from pntm_np.runtime import ram
 from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.runtime.files import write_atomically
@@ -75,11 +73,9 @@ def check(text: str, task: Task, cells: int | None, say: Callable[[str], None]) 
 def require_room(trained: Trained, text: str, cells: int, kinds: set[str], traces: int, device: str) -> None:
     """Refuse a trace that cannot fit: the numbers of all steps are kept, and for JSON once more as text."""
     architecture, steps = trained.model.architecture, 4 * len(text) + 16
-    layers = [architecture.layer] if trained.model.name == "ntm" else getattr(architecture, "mixers", ())
-    kept = sum(cells * (layer.cell + 2 * layer.heads) for layer in layers if isinstance(layer, (NTM, PNTM)))
-    kept += sum(steps * layer.heads for layer in layers if isinstance(layer, Attention))
-    need = ram.decoding_need(architecture, 1, steps, cells) + traces * steps * kept * (90 if ".json" in kinds else 16)
-    lower = "--memory-size, or shorten the text" if trained.model.name in ("pntm", "ntm") else "the length of the text"
+    kept = sum(mixer.traced_numbers(cells, steps) for mixer in architecture.mixers)
+    need = decoding_need(architecture, 1, steps, cells) + traces * steps * kept * (90 if ".json" in kinds else 16)
+    lower = "--memory-size, or shorten the text" if architecture.has_memory else "the length of the text"
     ram.require(need, f"a trace of {len(text):,} symbols", lower, device)
 
 
@@ -101,7 +97,7 @@ def trace(
     models = [trained.model for trained, _ in loaded]
     if len({each.place for each in asked}) < len(asked) and not models[0].architecture.thresholds:
         raise TraceError(f"--compare-tau: {models[0].name} has no shifts or gates to cut off: nothing to compare")
-    has_memory = any(model.name in ("pntm", "ntm") for model in models)
+    has_memory = any(model.architecture.has_memory for model in models)
     room = check(text, loaded[0][1], cells if has_memory else None, say)
     for trained, _ in loaded:
         require_room(trained, text, room, kinds, len(loaded) + 1, backend)  # one more is made to explain them

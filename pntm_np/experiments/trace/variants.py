@@ -11,35 +11,33 @@ from autodiff import array_module, to_host
 from pntm_np.experiments.trace.record import READ, WRITE, Head, Trace
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.models.layers import Weights, part
+from pntm_np.models.mixer import Mixer
 from pntm_np.runtime.signals import Stopped
 
-SHARP = 1e6  # times the logits of a shift: the softmax is one-hot for all that are not equal
+
+def memory_of(model: Model) -> tuple[str, Mixer, Weights]:
+    """The layer with the memory: the beginning of its parameters' names, what it is, and its parameters."""
+    found = model.architecture.memory
+    if found is None:
+        raise ValueError(f"{model.name} has no memory")
+    return *found, part(model.params, found[0])
 
 
-def changed(model: Model, **edits: np.ndarray) -> Model:
-    return model.with_params(model.params | edits)
+def changed(model: Model, name: str, edits: Weights) -> Model:
+    return model.with_params(model.params | {f"{name}{k}": w for k, w in edits.items()})
 
 
 def rounded(model: Model, options: Options) -> tuple[Model, Options]:
     """With every shift one-hot: its largest strength becomes 1."""
-    if model.name == "pntm":
-        return model, replace(options, tau=1.0)  # of what is below 1 the largest remains
-    names = [f"mixer.{side}.{kind}_s" for side in ("read", "write") for kind in "Wb"]
-    return changed(model, **{name: model.params[name] * SHARP for name in names}), options
+    name, layer, w = memory_of(model)
+    return changed(model, name, layer.rounded(w)), replace(options, tau=1.0)  # of what is below 1 the largest remains
 
 
 def without_reads(model: Model, index: int) -> Model:
     """With read head number ``index`` finding zeros only: nothing that is made of its reads counts any more."""
-    cell = model.architecture.layer.cell if model.name == "ntm" else model.architecture.mixers[1].cell
-    columns = slice(index * cell, (index + 1) * cell)
-    if model.name == "pntm":
-        W = model.params["blocks.1.mixer.W_o"].copy()
-        W[:, columns] = 0
-        return changed(model, **{"blocks.1.mixer.W_o": W})
-    W_or, W_x = model.params["mixer.W_or"].copy(), model.params["mixer.controller.W_x"].copy()
-    W_or[:, columns] = 0
-    W_x[:, model.architecture.width :][:, columns] = 0  # the columns of W_x are [x_t ; r_{t-1}]
-    return changed(model, **{"mixer.W_or": W_or, "mixer.controller.W_x": W_x})
+    name, layer, w = memory_of(model)
+    return changed(model, name, layer.without_reads(w, index))
 
 
 def effect_of_reads(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
@@ -63,13 +61,13 @@ def effect_of_reads(model: Model, trace: Trace, stop: Callable[[], bool] = lambd
 
 def source_of_reads(model: Model, trace: Trace) -> dict[str, str]:
     """For each read head of a P-NTM the write head in whose share of a cell it finds what changes the output most."""
-    if model.name != "pntm":
-        return {}  # all write heads of an NTM write to all of a cell
-    w = {name: to_host(model.params[f"blocks.1.mixer.{name}"]) for name in ("W_o", "W_m")}
-    writers, cell = trace.of(WRITE), len(w["W_m"])
-    found = {}
+    _, layer, w = memory_of(model)
+    w = {name: to_host(weights) for name, weights in w.items()}
+    writers, found = trace.of(WRITE), {}
     for k, head in enumerate(trace.of(READ)):
-        mixed = w["W_o"][:, k * cell : (k + 1) * cell] @ w["W_m"]  # d, n
+        mixed = layer.read_mixing(w, k)  # d, n
+        if mixed is None:
+            return {}  # all write heads of an NTM write to all of a cell
         steps = head.vectors[trace.separator :]
         changes = np.square(mixed[None] * (steps - steps.mean(axis=0))[:, None])  # T, d, n
         shares = changes.sum(axis=(0, 1)).reshape(len(writers), -1).sum(axis=1)

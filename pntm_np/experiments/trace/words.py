@@ -15,8 +15,8 @@ def settings(trace: Trace) -> str:
     parts = [named(trace)]
     if trace.memory is not None:
         parts.append(f"{trace.cells} cells")
-    if trace.model == "pntm":
+    if "tau" in trace.thresholds:
         parts.append(f"tau {trace.options.tau:g}")
-    if trace.model in ("pntm", "mingru") and trace.options.gate_tau:
+    if "gate_tau" in trace.thresholds and trace.options.gate_tau:
         parts.append(f"gate-tau {trace.options.gate_tau:g}")
     return ", ".join(parts)

@@ -10,6 +10,7 @@ import autodiff as ad
 from autodiff import host
 from autodiff.backend import Array, kernels
 from pntm_np.models.layers import Weights, linear
+from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options
 from pntm_np.scans.forms import check_form
 
@@ -26,16 +27,14 @@ class Cache(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Mixer):
     """A mixer of ``heads`` heads of softmax(q k / sqrt(width / heads) + bias) v over the past."""
 
     heads: int = 8
     positions: str = "nope"
-    forms = ()
-    threshold = ""
-    has_memory = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.positions not in POSITIONS:
             raise ValueError(f"positions is {self.positions!r}; expected one of {', '.join(POSITIONS)}")
 
@@ -71,7 +70,7 @@ class Attention:
 
     def attend(self, q: Any, keys: Any, values: Any, bias: Any, options: Options) -> Any:
         """softmax(q k / sqrt(size) + bias) v, where each position sees itself and those before it."""
-        options.measure("attention", lambda: self.weights(q, keys, bias))
+        options.show("attention", lambda: self.weights(q, keys, bias))
         if options.form == "fused":
             check_form("attention", "fused", q, keys)
             from pntm_np.models.attention.fused import attention_fused
@@ -89,6 +88,21 @@ class Attention:
     def step(self, w: Weights, x: Any, state: Cache, options: Options) -> tuple[Any, Cache]:
         y, state = self.sequence(w, x[:, None], state, options)
         return y[:, 0], state
+
+    def growth(self, width: int) -> int:
+        return 2 * width
+
+    def products(self, width: int, length: int) -> int:
+        return length * width  # queries with keys, and weights with values, of half the positions on average
+
+    def training_numbers(self, width: int, load: Load) -> float:
+        by_pairs = load.device != "cpu" or load.steps > FIRE_LENGTH
+        bias = {"fire": 70 if by_pairs else self.heads, "alibi": self.heads}.get(self.positions, 0)
+        rest = 15 * width if load.form == "fused" else 20 * width + 2.7 * self.heads * load.steps
+        return rest + bias * load.steps / load.rows
+
+    def traced_numbers(self, cells: int, steps: int) -> int:
+        return steps * self.heads
 
     def bias(self, w: Weights, q: Any, past: int) -> Any:
         """What is added to the score of positions i and j: a number, or (heads, T, past + T)."""

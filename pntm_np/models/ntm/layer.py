@@ -8,12 +8,13 @@ Addressing and writing are ops with pullbacks of their own, for that is where a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import autodiff as ad
 from autodiff.backend import Array
 from pntm_np.models.layers import Weights, linear
 from pntm_np.models.lstm.sequential import lstm_cell
+from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.ntm.bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
 from pntm_np.models.options import Options
 from pntm_np.models.shift_softmax import shift_softmax
@@ -21,6 +22,7 @@ from pntm_np.scans.conv_shift.sequential import step as shift
 from pntm_np.scans.forms import check_form
 
 START = 1e-6  # of every number in the memory
+SHARP = 1e6  # times the logits of a shift: the softmax is one-hot for all that are not equal
 
 
 class NTMState(NamedTuple):
@@ -112,13 +114,20 @@ def write(M: Array, a: Array, erase: Array, add: Array):
 
 
 @dataclass(frozen=True)
-class NTM:
+class NTM(Mixer):
     """The layer: ``heads`` read and as many write heads, cells of ``cell`` numbers, controller of ``controller``."""
 
     heads: int = 4
     cell: int = 32
     controller: int = 104
-    forms = ("sequential", "fused")
+    forms: ClassVar = ("sequential", "fused")
+    takes_noise: ClassVar = True
+    has_memory: ClassVar = True
+    moves_first: ClassVar = True
+    decoding_copies: ClassVar = 10.5
+
+    def sizes(self) -> dict[str, int]:
+        return {"heads": self.heads, "cell": self.cell}  # the models' controllers are as wide as their inputs
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         H, n, c = self.heads, self.cell, self.controller
@@ -223,5 +232,36 @@ class NTM:
         return hs, rs, NTMState(*state)
 
     def step(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
-        y, state = self.sequence(w, x[:, None], state, options)
-        return y[:, 0], state
+        y, after = self.sequence(w, x[:, None], state, options)
+        if options.observer is not None:
+            controls = self.controls(w, x.shape[-1], after.h)
+            options.show("read address", lambda: after.read_address)
+            options.show("write address", lambda: after.write_address)
+            options.show("memory", lambda: after.memory)
+            options.show("state LSTM h", lambda: after.h)
+            options.show("state LSTM c", lambda: after.c)
+            options.show("shifts", lambda: controls.shift)
+            options.show("values", lambda: controls.add)
+            options.show("erase", lambda: controls.erase)
+            options.show("reads", lambda: after.read.reshape(-1, self.heads, self.cell))
+        return y[:, 0], after
+
+    def training_numbers(self, width: int, load: Load) -> float:
+        H, n = self.heads, self.cell
+        if load.form == "fused":
+            return 29 * width + (2 * H + n) * load.cells
+        return 20 * width + 3.5 * H * n * load.cells
+
+    def traced_numbers(self, cells: int, steps: int) -> int:
+        return cells * (self.cell + 2 * self.heads)
+
+    def rounded(self, w: Weights) -> Weights:
+        names = [f"{side}.{kind}_s" for side in ("read", "write") for kind in "Wb"]
+        return {name: w[name] * SHARP for name in names}
+
+    def without_reads(self, w: Weights, head: int) -> Weights:
+        W_or, W_x = w["W_or"].copy(), w["controller.W_x"].copy()
+        columns = slice(head * self.cell, (head + 1) * self.cell)
+        W_or[:, columns] = 0
+        W_x[:, len(W_or) :][:, columns] = 0  # the columns of W_x are [x_t ; r_{t-1}]
+        return {"W_or": W_or, "controller.W_x": W_x}

@@ -202,13 +202,15 @@ def test_a_training_step_on_the_device_synchronises_once():
     assert np.isfinite(numbers).all() and numbers[1] > 0
 
 
-def test_what_is_measured_is_what_was_asked_for():
+def test_an_observer_is_shown_what_the_layers_do():
     model, params = machine("pntm")
-    measures: dict = {"shifts": [], "reads": []}
+    shown: dict = {}
     state = model.initial_state(2, 12, dtype=np.float64)
-    model.step(params, state, draw_tokens(2, 1)[:, 0], Options(measures=measures))
-    assert set(measures) == {"shifts", "reads"}
-    (shifts,) = measures["shifts"]
+    options = Options(observer=lambda block, name, value: shown.setdefault((block, name), []).append(value))
+    model.step(params, state, draw_tokens(2, 1)[:, 0], options)
+    heads = {"read address", "write address", "memory", "shifts", "values", "reads"}
+    assert set(shown) == {(0, "state minGRU"), *((1, name) for name in heads)}
+    (shifts,) = shown[1, "shifts"]
     assert shifts.shape[-1] == 3 and np.allclose(shifts.sum(-1), 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pntm_np.models import NTM, PNTM, LSTMModel, MinGRU, NTMModel, Options, Stack, build, decide_heads
+from pntm_np.models import NTM, PNTM, Architecture, MinGRU, Options, build, decide_heads
 from pntm_np.scans.forms import compiled
 
 rng = np.random.default_rng(11)
@@ -89,7 +89,7 @@ def test_ntm():
 
 
 def test_lstm():
-    model = LSTMModel(5, 4)
+    model = build("lstm", 5, width=4)
     w = weights(model.shapes())
     tokens = rng.integers(0, 5, (1, 8))
     h, c, expected = np.zeros(4), np.zeros(4), []
@@ -105,7 +105,7 @@ def test_lstm():
 def test_a_residual_stack_of_mingru(gate_tau: float):
     from scipy.special import erf
 
-    model = Stack(5, 4, (MinGRU(2), MinGRU(2)))
+    model = Architecture(4, (MinGRU(2), MinGRU(2)), vocabulary=5)
     w = weights(model.shapes())
     tokens = rng.integers(0, 5, (1, 8))
     states, expected = [np.zeros(8), np.zeros(8)], []
@@ -182,7 +182,7 @@ def test_where_training_starts():
     assert np.abs(p["blocks.0.mixer.W_1"]).max() > 0.8
     embedding = build("pntm", 1000).init(np.random.default_rng(0))["embed.weight"]
     assert abs(embedding.std() - 1) < 0.01 and abs(embedding.mean()) < 0.01
-    ntm = NTMModel().init(np.random.default_rng(0))
+    ntm = build("ntm", 6).init(np.random.default_rng(0))
     assert not ntm["mixer.controller.b"].any() and not ntm["mixer.read.b_beta"].any()
 
 

@@ -11,8 +11,7 @@ import pytest
 import autodiff as ad
 import pntm_np as pn
 from pntm_np.evaluation.score import require_memory, tokens_of
-from pntm_np.models import MODELS, Options
-from pntm_np.models.summary import state_size
+from pntm_np.models import MODELS, Options, footprint
 from pntm_np.runtime import ram
 from pntm_np.scans.forms import compiled
 from pntm_np.training.config import Config
@@ -38,7 +37,7 @@ def test_training(name: str, rows: int, steps: int, cells: int):
         gradient(params, architecture, batch, rows * steps, cells, options)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        estimate = ram.training_need(architecture, rows, steps, cells, form)
+        estimate = footprint.training_need(architecture, rows, steps, cells, form)
         assert 0.8 < estimate / peak < 1.6, (form, estimate, peak)
 
 
@@ -98,7 +97,7 @@ def test_what_a_run_needs(batch: int, threads: int, shards: int | None, monkeypa
     require_fit(config, TASK, threads)
     sizes = [b - a for a, b in itertools.pairwise(shard_cuts(batch, "cpu"))]
     steps, architecture = tokens_of(TASK, 40), config.architecture()
-    one = ram.training_need(architecture, max(sizes), steps, 96, "chunked")
+    one = footprint.training_need(architecture, max(sizes), steps, 96, "chunked")
     beside = 14 * 4 * architecture.parameter_count() + 22 * batch * steps
     assert dict(asked)[asked[0][0]] == one * (shards or len(sizes)) + beside
     assert "evaluating inputs of 2 symbols with 256 cells" in asked[1][0]
@@ -110,21 +109,21 @@ def test_what_an_evaluation_needs(monkeypatch):
     architecture = Config.of(TASK, "paper").architecture()
     for samples, threads in ((1, 4), (64, 4), (65, 4), (1000, 4), (1000, 1)):
         require_memory(architecture, TASK, (7, 7), samples, 256, "cpu", threads, "--lengths")
-    one = ram.decoding_need(architecture, 1, tokens_of(TASK, 7), 256)
-    many = ram.decoding_need(architecture, 64, tokens_of(TASK, 7), 256)
+    one = footprint.decoding_need(architecture, 1, tokens_of(TASK, 7), 256)
+    many = footprint.decoding_need(architecture, 64, tokens_of(TASK, 7), 256)
     assert asked == [one, many, 2 * many, 4 * many, many]
     require_memory(architecture, TASK, (5, 7), 60, 256, "cpu", 4, "--lengths")
     assert asked[-1] == 3 * many, "180 inputs: three groups of 64, side by side"
     assert said[-1] == "evaluating inputs of 7 symbols with 256 cells"
     require_memory(architecture, TASK, (7, 7), 5000, 256, "cuda", 4, "--lengths")
-    assert asked[-1] == ram.decoding_need(architecture, 4096, tokens_of(TASK, 7), 256), "a device has one group"
+    assert asked[-1] == footprint.decoding_need(architecture, 4096, tokens_of(TASK, 7), 256), "a device has one group"
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_size_of_a_state_is_known_without_making_it(name: str):
     architecture = Config.of(TASK, "paper", model=name).architecture()
     for cells in (1, 2, 3, 96):
-        assert ram.state_numbers(architecture, cells) == state_size(architecture, cells)
+        assert footprint.state_numbers(architecture, cells) == footprint.state_size(architecture, cells)
 
 
 def test_there_is_some_memory_here():
@@ -142,5 +141,5 @@ def test_decoding(name: str):
             state, _ = model.step(state, np.zeros(rows, np.int64), Options(tau=0.01))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        estimate = ram.decoding_need(model.architecture, rows, steps, cells)
+        estimate = footprint.decoding_need(model.architecture, rows, steps, cells)
         assert 0.8 < estimate / peak < 1.6, (estimate, peak)

@@ -39,7 +39,7 @@ def compare(model: pn.Model, trace: Trace) -> None:
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     np.testing.assert_allclose(trace.probabilities, weights / weights.sum(axis=1, keepdims=True), atol=CLOSE)
     pntm = model.name == "pntm"
-    of_layer = [state[1] if pntm else state for state, _ in states]
+    of_layer = [state[-1] for state, _ in states]
     used = of_layer[:-1] if pntm else of_layer[1:]  # P-NTM reads and writes before this step's shift, NTM after it
     for kind, name in ((WRITE, "write_address"), (READ, "read_address")):
         for h, head in enumerate(trace.of(kind)):
@@ -121,6 +121,8 @@ def test_attention_and_states_are_there():
     assert set(lstm.states) == {"LSTM h", "LSTM c"} and set(gru.states) == {"minGRU 1", "minGRU 2"}
     for trace in (lstm, gru):
         states = again(small(trace.model), trace)[1:]
+        if trace.model == "lstm":
+            states = [(layer, logits) for (layer,), logits in states]
         for k, rows in enumerate(trace.states.values()):
             np.testing.assert_allclose(rows, [state[k][0] for state, _ in states], atol=1e-4)
 
@@ -149,9 +151,9 @@ def test_controls_of_an_ntm_are_those_that_moved_its_heads():
     """The recorded shifts, put into the definition of an address, give the recorded addresses."""
     model = small("ntm")
     trace = traced(model)
-    layer = model.architecture.layer
+    (layer,) = model.architecture.mixers
     weights = {k.removeprefix("mixer."): w for k, w in model.params.items() if k.startswith("mixer.")}
-    start = model.initial_state(1, trace.cells)
+    (start,) = model.initial_state(1, trace.cells)
     before = np.concatenate([start.read_address, start.write_address], axis=1)
     heads = [*trace.of(READ), *trace.of(WRITE)]
     for t in range(len(trace)):
