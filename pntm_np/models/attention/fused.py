@@ -142,7 +142,8 @@ def backward(q, k, v, bias, scale, out, normaliser, g, d_q, d_k, d_v, d_bias):
                 along = zero
                 for d in range(size):
                     query[d], g_i[d] = q[b, h, i, d] * scale, g[b, h, i, d]
-                    along += g_i[d] * out[b, h, i, d]
+                for d in range(size):
+                    along += g[b, h, i, d] * out[b, h, i, d]
                 scores_of(query, keys, bias, h, i, count, padded, weights)
                 shift = normaliser[b, h, i]
                 for j in range(padded):

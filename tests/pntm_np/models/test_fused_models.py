@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from pntm_np.models import NTM, Options, build
 from pntm_np.models.lstm.sequential import lstm_scan
 from pntm_np.models.ntm.layer import NTMState
 from pntm_np.scans.forms import compiled
+from tests.limits import LIMIT
 
 pytestmark = pytest.mark.skipif(not compiled(), reason="Numba is not installed")
 LENGTHS = (1, 2, 3, 63, 65, 300)
@@ -196,6 +200,36 @@ def test_attention_with_a_past(past: int, size: int):
             return lambda q, k, v, bias=0.0: layer.attend(q, k, v, bias, Options(form=form))
 
         compare(run("fused"), run("chunked"), arrays, rng)
+
+
+APART = """
+import numpy as np
+import autodiff as ad
+from pntm_np.models.attention.fused import attention_fused
+
+rng, found = np.random.default_rng(0), set()
+given = [rng.standard_normal((2, 1, 5, 8)).astype(np.float32) for _ in range(4)]
+
+def elsewhere(x):
+    room = np.empty(int(rng.integers(260, 700)) + x.size, np.float32)
+    room[-x.size :] = x.ravel()
+    return room[-x.size :].reshape(x.shape)
+
+for _ in range(400):
+    between = [bytearray(int(rng.integers(513, 3000))) for _ in range(60)]
+    del between[::2]
+    *inputs, g = map(elsewhere, given)
+    _, pullback = ad.vjp(lambda q, k, v: attention_fused(q, k, v, 0.0), *inputs)
+    found.add(b"".join(x.tobytes() for x in pullback(g)))
+print(len(found))
+"""
+
+
+def test_bits_do_not_depend_on_where_arrays_lie():
+    """A compiled loop that both sums and stores is kept in two versions, and the distance of its arrays chooses one."""
+    for _ in range(4):  # each process has its own heap
+        done = subprocess.run([sys.executable, "-P", "-c", APART], capture_output=True, text=True, timeout=LIMIT)
+        assert done.stdout.strip() == "1", done.stderr
 
 
 @pytest.mark.parametrize("name", ["lstm", "ntm", "transformer-rope"])
