@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -39,6 +40,14 @@ def test_the_data_decides():
         ad.array_module([1.0])
 
 
+def test_an_array_in_a_file_is_one_of_numpy(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(3.0))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert ad.array_module(x) is np
+    value, gradient = ad.value_and_grad(lambda p: ad.sum(p * x))(np.ones(3))
+    assert value == 3 and np.array_equal(gradient, [0, 1, 2])
+
+
 def test_there_and_back():
     x = np.arange(3.0)
     d = ad.to_device(x, "standin")
@@ -51,6 +60,11 @@ def test_there_and_back():
     assert standin.synchronisations == before + 1
     ad.synchronize("standin")
     assert standin.synchronisations == before + 2
+
+
+def test_devices_are_described_in_one_line():
+    assert ad.describe_device("cpu") == f"cpu: NumPy {np.__version__}"
+    assert ad.describe_device("standin").startswith("standin")
 
 
 def test_what_is_available_and_why_not(monkeypatch):
@@ -74,7 +88,13 @@ class FakeCupy:
 
         self.__version__ = version
         self.ndarray = type("ndarray", (), {"__module__": "cupy"})
-        self.cuda = type("cuda", (), {"runtime": type("runtime", (), {"getDeviceCount": staticmethod(count)})})
+        runtime = {
+            "getDeviceCount": count,
+            "getDevice": lambda: 1,
+            "getDeviceProperties": lambda device: {1: {"name": b"Some GPU"}}[device],
+            "runtimeGetVersion": lambda: 12090,
+        }
+        self.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(**runtime))
 
 
 @pytest.mark.parametrize(
@@ -97,4 +117,5 @@ def test_cuda_is_loaded_only_if_it_can_be_used(monkeypatch, version, devices, re
     assert (reason in found) if reason else found == ""
     if not reason:
         assert ad.array_module(cupy.ndarray()) is cupy
+        assert ad.describe_device("cuda") == "cuda: Some GPU, CuPy 14.2.0, CUDA runtime 12090"
     backend._LOADED.pop("cuda", None)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.tree import map_leaves
 from pntm_np.models import BENCH_MODELS, MODELS, Options, build
-from pntm_np.scans import usable_forms
+from pntm_np.scans import FORMS, usable_forms
 from tests import standin
 from tests.naming import raises_naming
 
@@ -73,6 +74,21 @@ def test_forward_equals_step_by_step(name: str, small: bool):
             # the paper forms: growth by EPS = 1e-6 a step in the addresses, through the rest of the network
             bound = 1e-9 if form != "paper" or name != "pntm" else 2e-5 * (length + 1)
             assert found.shape == (2, length, 6) and np.abs(found - expected).max() <= bound, (length, form)
+
+
+@names
+@pytest.mark.skipif("fused" not in usable_forms(FORMS, "cpu"), reason="Numba is not installed")
+def test_compiled_steps_are_the_same_machine(name: str):
+    """An evaluation decodes by them."""
+    model, params = machine(name)
+    start, found = model.initial_state(2, 7, dtype=np.float64), {}
+    for form in ("fused", "sequential"):
+        logits, state = by_steps(model, params, draw_tokens(2, 12), start, Options(form))
+        found[form] = [logits]
+        map_leaves(found[form].append, state)
+    for compiled, defined in zip(*found.values(), strict=True):
+        assert compiled.shape == defined.shape
+        assert np.abs(compiled - defined).max(initial=0) <= 1e-11  # float64, some thousand roundings of 1e-16
 
 
 @names
@@ -233,6 +249,7 @@ BAD = {
     "vocabulary": (lambda: build("pntm", 0), ["vocabulary is 0"]),
     "name": (lambda: build("pntn", 6), ["'pntn'", "did you mean 'pntm'?"]),
     "transformer": (lambda: build("transformer", 6), ["did you mean 'transformer-"]),
+    "batch": (lambda: build("pntm", 6).initial_state(-1), ["batch is -1"]),
     "upper case": (lambda: build("PNTM", 6), ["did you mean 'pntm'?"]),
     "no name": (lambda: build(None, 6), ["unknown model None"]),
     "no heads": (lambda: build("transformer-nope", 6, heads=0), ["heads is 0", "from 1"]),

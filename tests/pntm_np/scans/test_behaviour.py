@@ -182,6 +182,7 @@ BAD = {
     "no values": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :0], start_state(np, 2, 1, 1, 5, 3)), ["values", "T, W, n >= 1"]),
     "head form": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :, :1], start_state(np, 2, 1, 1, 5, 3), form="fft"), ["head_scan", "'fft'"]),
     "head state": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :, :1], start_state(np, 2, 1, 1, 5, 4)), ["state.memory", "(2, 1, 5, 4)", "(2, 1, 5, 3)"]),
+    "head cells": (lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :, :1], start_state(np, 2, 1, 1, 5, 3)._replace(memory=M[:, :1, :0])), ["state.memory", "m >= 1"]),
     "head lengths": (lambda: head_scan(S[:, :3, None], S[:, :, None], V, start_state(np, 2, 1, 1, 5, 3)), ["read_shifts", "(2, 3, 1, 3)", "(2, 4, 1, 3)"]),
 }  # fmt: skip
 
@@ -190,6 +191,11 @@ BAD = {
 def test_bad_input_is_named(name: str):
     call, words = BAD[name]
     raises_naming(call, ValueError, words)
+
+
+def test_a_state_is_named_as_such():
+    call = lambda: head_scan(S[:, :, None], S[:, :, None], V[:, :, :1], (A, A, M))  # noqa: E731
+    raises_naming(call, TypeError, ["state is tuple", "start_state"])
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -80,6 +80,23 @@ def test_cut_anywhere_and_carry_on():
 
 
 @needs_numba
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_single_step_is_the_loop_over_one(dtype):
+    """It is what every token is decoded with; the state that it was given stays as it was."""
+    from pntm_np.scans.heads.fused import heads_step
+
+    arrays = inputs((3, 1, 2, 3, 5, 4), "mixed", dtype)
+    before = [x.copy() for x in arrays]
+    s = np.concatenate([x[:, 0] for x in arrays[:2]], axis=1)
+    reads, *state = heads_step(s, arrays[2][:, 0], *arrays[3:])
+    expected, end = head_scan(*arrays[:3], HeadState(*arrays[3:]), form="sequential")
+    for found, right in zip((reads, *state), (expected[:, 0], *end), strict=True):
+        assert found.dtype == dtype and found.shape == right.shape
+        assert np.abs(found - right).max() <= 8 * np.finfo(dtype).eps * max(1, np.abs(right).max())
+    assert all(np.array_equal(x, y) for x, y in zip(arrays, before, strict=True))
+
+
+@needs_numba
 def test_threads_side_by_side_give_the_bits_of_one():
     arrays = inputs((2, 50, 4, 4, 8, 96), "soft", np.float32)
     expected = [x.tobytes() for x in run("fused", arrays)]
