@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,26 @@ ROOT = Path(__file__).parent.parent
 
 def python_blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def test_every_page_is_in_the_index_and_links_lead_somewhere():
+    index = (ROOT / "docs" / "README.md").read_text()
+    for page in [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "results").rglob("README.md")]:
+        assert page.parent.name != "docs" or page.name == "README.md" or f"({page.name})" in index, page.name
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text()):
+            found = page.parent / target if target else page
+            assert found.exists(), f"{page.name}: {target}"
+            headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE) if anchor else []
+            anchors = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+            assert not anchor or anchor in anchors, f"{page.name}: {target}#{anchor}"
+
+
+def test_one_version_everywhere():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    releases = re.findall(r"^## \[(\d\S*)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert releases[0][0] == version and f"\nversion: {version}\n" in citation
+    assert f'\ndate-released: "{releases[0][1]}"\n' in citation
 
 
 def test_the_readme_examples_run(tmp_path, monkeypatch):
