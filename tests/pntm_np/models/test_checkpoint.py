@@ -222,6 +222,15 @@ def test_a_model_whose_parameters_do_not_fit_is_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_parameters_that_are_no_floating_point_numbers_are_not_written(tmp_path):
+    for dtype in (np.int64, np.complex64):
+        model = small()
+        model.params["decoder.bias"] = np.zeros(6, dtype)
+        with pytest.raises(pn.CheckpointError, match=f"decoder.bias has dtype {dtype.__name__}"):
+            pn.save(tmp_path / "m", model)
+    assert not list(tmp_path.iterdir())
+
+
 def test_sizes_by_numpy_and_limits_are_the_same_for_saving_and_loading(tmp_path):
     model = pn.Model.new("lstm", np.int64(6), np.random.default_rng(0), width=np.int64(4))
     pn.save(tmp_path / "m", model)
