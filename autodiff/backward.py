@@ -1,4 +1,4 @@
-"""The way back: from the cotangent of the last value to those of the inputs, one loop over the tape.
+"""The backward pass: from the cotangent of the last value to those of the inputs, one loop over the tape.
 
 A cotangent is freed when it is consumed and an entry, with the arrays its pullback saved, as soon as the
 pullback has run. Shape, broadcasting and dtype of cotangents are put right in one place: ``fit``.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
-from autodiff.tape import CONSTANT, Part, Tape, describe
+from autodiff.tape import CONSTANT, DTYPE, LATER, SHAPE, SINGLE, Entry, Part, Tape, describe
 
 
 class PullbackError(RuntimeError):
@@ -25,14 +25,14 @@ def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
         cotangents[slot] = seed
 
     for slot in range(len(entries) - 1, leaves - 1, -1):
-        op, inputs, pullback, _, _, values = entries[slot]
-        if values == 1:
+        op, inputs, pullback, _, _, count = entries[slot]
+        if count == SINGLE:
             g = cotangents[slot]
             entries[slot] = cotangents[slot] = None
-        elif values == 0:
+        elif count == LATER:
             continue  # collected when the op's first slot is reached
         else:
-            g = _collect(entries, cotangents, slot, -values, xp)
+            g = _collect(entries, cotangents, slot, -count, xp)
         if g is None:
             continue
         try:
@@ -83,14 +83,13 @@ def _check_count(op: str, contributions: tuple, inputs: tuple) -> None:
         raise PullbackError(f"the pullback of {op} returned {len(contributions)} cotangents for {len(inputs)} inputs")
 
 
-def _add_part(total: Any, owned: int, part: Part, entry: tuple, op: str, xp: Any) -> Any:
+def _add_part(total: Any, owned: int, part: Part, entry: Entry, op: str, xp: Any) -> Any:
     """The cotangent of a slice added into a buffer of the whole, which is made when the first one comes."""
-    _, _, _, shape, dtype, _ = entry
     if total is None:
-        total = xp.zeros(shape, dtype)
+        total = xp.zeros(entry[SHAPE], entry[DTYPE])
     elif not owned:
         total = total.copy()
-    if not shape:
+    if not entry[SHAPE]:
         total = xp.asarray(total)  # NumPy adds arrays without axes to immutable scalars
     expected = total[part.key].shape
     if part.cotangent.shape != expected:
@@ -102,14 +101,14 @@ def _add_part(total: Any, owned: int, part: Part, entry: tuple, op: str, xp: Any
     return total
 
 
-def _collect(entries: list, cotangents: list, slot: int, values: int, xp: Any) -> tuple | None:
+def _collect(entries: list, cotangents: list, slot: int, count: int, xp: Any) -> tuple | None:
     """The cotangents of an op with several values, zeros for those that were not used."""
-    slots = range(slot, slot + values)
+    slots = range(slot, slot + count)
     collected = [cotangents[s] for s in slots]
     used = any(c is not None for c in collected)
     for k, s in enumerate(slots):
         if used and collected[k] is None:
-            collected[k] = xp.zeros(entries[s][3], entries[s][4])
+            collected[k] = xp.zeros(entries[s][SHAPE], entries[s][DTYPE])
         entries[s] = cotangents[s] = None
     return tuple(collected) if used else None
 
@@ -144,7 +143,7 @@ def _gradients(
     for slot in range(leaves):
         g = cotangents[slot]
         if g is None:
-            g = xp.zeros(entries[slot][3], entries[slot][4])
+            g = xp.zeros(entries[slot][SHAPE], entries[slot][DTYPE])
         elif not owned[slot] and (g.base is not None or id(g) in handed_out):
             g = g.copy()
         handed_out.add(id(g))

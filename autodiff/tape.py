@@ -19,7 +19,7 @@ Arrays are positional, static parameters keyword-only. A pullback returns one co
 For a complex value z the cotangent is dL/dRe z + i dL/dIm z, so a holomorphic f gives g conj(f').
 
 The tape is a list of entries, one slot per recorded value, in the order of computation, so that the
-way back (``sweep``) is a loop from the last to the first. Entries hold pullbacks, pullbacks hold plain
+backward pass (``sweep``) is a loop from the last to the first. Entries hold pullbacks, pullbacks hold plain
 arrays, and nothing points back to a Tensor or the tape: there are no cycles. No state is global: every
 tape is independent of every other.
 """
@@ -35,6 +35,9 @@ from autodiff import backend, tree
 from autodiff.backend import SCALAR
 
 CONSTANT = -1  # in place of a slot: this input is not tracked
+OP, INPUTS, PULLBACK, SHAPE, DTYPE, COUNT = range(6)  # the fields of an entry: a plain tuple, for speed
+SINGLE, LATER = 1, 0  # as COUNT: the op returned one value; this is not the first of those that it returned
+Entry = tuple[str, tuple[int, ...], Callable | None, tuple[int, ...], Any, int]
 
 
 class TapeError(RuntimeError):
@@ -49,20 +52,20 @@ class Part(NamedTuple):
 
 
 class Tape:
-    """Entries (op name, input slots, pullback, shape, dtype, values), one slot per recorded value.
+    """An entry (op name, input slots, pullback, shape, dtype, count) for each recorded value; its number is the slot.
 
-    An input slot is CONSTANT for what is not tracked. ``values`` is 1 for an op that returned one value. One that
-    returned a tuple of k takes k slots: the first has the pullback and values = -k, the others have values = 0.
+    An input slot is CONSTANT for what is not tracked. The count is SINGLE for an op that returned one value. One that
+    returned a tuple of k takes k slots: the first has the pullback and the count -k, the others have LATER.
     """
 
     __slots__ = ("device", "entries")
 
     def __init__(self, device: backend.Backend) -> None:
         self.device = device  # where all recorded values live
-        self.entries: list[Any] | None = []  # plain tuples, for speed; None once the sweep has begun
+        self.entries: list[Entry | None] | None = []  # None once the sweep has begun
 
     def leaf(self, value: Any) -> Tensor:
-        self.entries.append(("input", (), None, value.shape, value.dtype, 1))
+        self.entries.append(("input", (), None, value.shape, value.dtype, SINGLE))
         return Tensor(value, len(self.entries) - 1, self)
 
 
@@ -158,12 +161,12 @@ def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., A
             count = -len(value)
             for v in value:
                 entries.append((name, inputs, pullback, v.shape, _floating(name, v.dtype), count))
-                inputs, pullback, count = (), None, 0
+                inputs, pullback, count = (), None, LATER
             return tuple(Tensor(v, slot + k, tape) for k, v in enumerate(value))
         dtype = value.dtype
         if dtype.kind not in "fc":
             _floating(name, dtype)
-        entries.append((name, inputs, pullback, value.shape, dtype, 1))
+        entries.append((name, inputs, pullback, value.shape, dtype, SINGLE))
         return Tensor(value, slot, tape)
 
     return op

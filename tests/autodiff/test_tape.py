@@ -1,4 +1,4 @@
-"""The engine itself: recording, the way back, what is alive when, and what it says to bad input."""
+"""The engine itself: recording, the backward pass, what is alive when, and what it says to bad input."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The definition: one step after the other. The way back recomputes the memory from every 64th."""
+"""The definition: one step after the other. The backward pass recomputes the memory from every 64th."""
 
 from __future__ import annotations
 
 from autodiff import array_module, differentiable
 from autodiff.backend import Array
 
-SEGMENT = 64  # steps between the memories that are kept for the way back
+SEGMENT = 64  # steps between the memories that are kept for the backward pass
 
 
 def write(M: Array, w: Array, v: Array) -> Array:
