@@ -6,17 +6,18 @@ Shapes are flat: (N,) for functions of one element, (N, d) for what runs along t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from autodiff import scalar
 from autodiff.backend import Array
+from autodiff.host import DENSITY_AT_0
 from autodiff.kernel import kernel, selecting_kernel
 
 f32 = np.float32
 INFINITY = f32(math.inf)
 ZERO, HALF, ONE = f32(0), f32(0.5), f32(1)
-DENSITY_AT_0 = f32(1 / math.sqrt(2 * math.pi))  # of the normal distribution
 
 
 def flat(x: Array) -> Array:
@@ -136,10 +137,10 @@ def layer_norm(x: Array, scale: Array, bias: Array, eps: float):
 
 
 @selecting_kernel
-def largest(x, r):
-    """Of row r. If there is a NaN, some number: what is subtracted from NaN does not matter."""
+def largest(x, r, count):
+    """Of the first numbers of row r. With a NaN among them, any: what is subtracted from NaN does not matter."""
     top = x[r, 0]
-    for i in range(x.shape[1]):
+    for i in range(count):
         top = x[r, i] if x[r, i] > top else top
     return top
 
@@ -148,7 +149,7 @@ def largest(x, r):
 def _softmax(x, y):
     n, d = x.shape
     for r in range(n):
-        top = largest(x, r)
+        top = largest(x, r, d)
         top = top if abs(top) < INFINITY else ZERO  # NaN becomes 0 here and stays NaN in the sum
         total = ZERO
         for i in range(d):
@@ -170,15 +171,22 @@ def _softmax_back(g, y, d_x):
             d_x[r, i] = y[r, i] * (g[r, i] - along)
 
 
-def softmax(x: Array):
-    """Over the last axis: the value, and the pullback."""
-    x_rows = rows(x)
-    y = np.empty_like(x_rows)
-    _softmax(x_rows, y)
+def by_rows(forward: Callable, backward: Callable) -> Callable:
+    """``forward(rows, y)`` and ``backward(g, y, d_rows)`` as a function of an array: its value, and its pullback."""
 
-    def pullback(g):
-        d_x = np.empty_like(y)
-        _softmax_back(rows(g), y, d_x)
-        return d_x.reshape(x.shape)
+    def softmax(x: Array):
+        x_rows = rows(x)
+        y = np.empty_like(x_rows)
+        forward(x_rows, y)
 
-    return y.reshape(x.shape), pullback
+        def pullback(g):
+            d_x = np.empty_like(y)
+            backward(rows(g), y, d_x)
+            return d_x.reshape(x.shape)
+
+        return y.reshape(x.shape), pullback
+
+    return softmax
+
+
+softmax = by_rows(_softmax, _softmax_back)

@@ -11,8 +11,8 @@ from autodiff.backend import FLOAT32, Array
 
 BLOCK = 1 << 15  # numbers that are worked on at a time: they stay in the cache
 # Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, Phi the normal distribution function: P(a) / Q(a), relative error 6e-9
-P = [np.float32(c) for c in (0.004153186299, 0.040880848836, 0.183968331884, 0.439282374615, 0.5)]
-Q = [np.float32(c) for c in (0.010410382538, 0.10247920835, 0.471406562173, 1.205544983344, 1.676449756109, 1)]
+P = tuple(np.float32(c) for c in (0.004153186299, 0.040880848836, 0.183968331884, 0.439282374615, 0.5))
+Q = tuple(np.float32(c) for c in (0.010410382538, 0.10247920835, 0.471406562173, 1.205544983344, 1.676449756109, 1))
 DENSITY_AT_0 = np.float32(1 / math.sqrt(2 * math.pi))
 
 
@@ -51,7 +51,7 @@ def expit(x: Array) -> Array:
     return y.reshape(x.shape)
 
 
-def _polynomial(coefficients: list, a: Array) -> Array:
+def _polynomial(coefficients: tuple, a: Array) -> Array:
     y = coefficients[0] * a
     for c in coefficients[1:-1]:
         y += c

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from autodiff.host import P, Q
 from autodiff.kernel import exact_kernel
 
 f32, i32 = np.float32, np.int32
@@ -121,16 +122,7 @@ softplus = by_precision(softplus32, njit(lambda x: max(x, 0.0) + math.log1p(math
 
 @exact_kernel
 def mills(a):
-    """Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, where Phi is the normal distribution function; relative error 6e-9."""
-    p = f32(0.004153186299)
-    p = p * a + f32(0.040880848836)
-    p = p * a + f32(0.183968331884)
-    p = p * a + f32(0.439282374615)
-    p = p * a + HALF
-    q = f32(0.010410382538)
-    q = q * a + f32(0.10247920835)
-    q = q * a + f32(0.471406562173)
-    q = q * a + f32(1.205544983344)
-    q = q * a + f32(1.676449756109)
-    q = q * a + ONE
+    """Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, where Phi is the normal distribution function."""
+    p = (((P[0] * a + P[1]) * a + P[2]) * a + P[3]) * a + P[4]
+    q = ((((Q[0] * a + Q[1]) * a + Q[2]) * a + Q[3]) * a + Q[4]) * a + Q[5]
     return p / q

@@ -10,7 +10,7 @@ from autodiff.backend import Array, kernels
 def shift_softmax(x: Array):
     """softmax over the last axis of x (..., 3)."""
     if x.size and kernels(x):
-        from pntm_np.models.shift_softmax_fused import softmax_of_three
+        from pntm_np.models.activations_fused import softmax_of_three
 
         return softmax_of_three(x)
     s, pullback = ad.vjp(ad.softmax, x)

@@ -19,16 +19,8 @@ def move_heads(a, s, out):
 
 @kernel
 def move_heads_back(a, s, g, d_s, out):
-    """Back through a move: a step back is a step with left and right exchanged."""
-    heads, m = a.shape
-    for h in range(heads):
-        left, stay, right = g[h, m - 1] * a[h, 0], g[h, m - 1] * a[h, m - 1], g[h, 0] * a[h, m - 1]
-        for i in range(m - 1):  # ds[j] = sum_i g[i] a[i - j]
-            left += g[h, i] * a[h, i + 1]
-            stay += g[h, i] * a[h, i]
-            right += g[h, i + 1] * a[h, i]
-        d_s[h, 0], d_s[h, 1], d_s[h, 2] = left, stay, right
-        move(g, h, s[h, 2], s[h, 1], s[h, 0], out)
+    for h in range(len(a)):
+        move_back(a, h, s, g, h, d_s, out)
 
 
 @inlined
@@ -39,6 +31,19 @@ def move(a, h, left, stay, right, out):
         out[h, i] = left * a[h, i + 1] + stay * a[h, i] + right * a[h, i - 1]
     if m > 1:
         out[h, m - 1] = left * a[h, 0] + stay * a[h, m - 1] + right * a[h, m - 2]
+
+
+@inlined
+def move_back(a, h, s, g, k, d_s, out):
+    """From g[k], the cotangent of a[h] moved by s[h]. A step back is a step with left and right exchanged."""
+    m = a.shape[1]
+    left, stay, right = g[k, m - 1] * a[h, 0], g[k, m - 1] * a[h, m - 1], g[k, 0] * a[h, m - 1]
+    for i in range(m - 1):  # ds[j] = sum_i g[i] a[i - j]
+        left += g[k, i] * a[h, i + 1]
+        stay += g[k, i] * a[h, i]
+        right += g[k, i + 1] * a[h, i]
+    d_s[h, 0], d_s[h, 1], d_s[h, 2] = left, stay, right
+    move(g, k, s[h, 2], s[h, 1], s[h, 0], out)
 
 
 # the memory, which lies as (W, n, m): a row is one number of every cell

@@ -41,7 +41,6 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/models/ntm/fused.py",
     "pntm_np/models/ntm/kernels.py",
     "pntm_np/models/summary.py",
-    "pntm_np/runtime/origin.py",
     "pntm_np/scans/conv_shift/fused.py",
     "pntm_np/scans/gated/fused.py",
     "pntm_np/scans/heads/fused.py",
@@ -55,8 +54,6 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/experiments/trace/record.py",  # what it is given is brought to the host first
     "pntm_np/experiments/trace/render.py",
     "pntm_np/experiments/trace/variants.py",
-    "pntm_np/models/positive_host.py",
-    "pntm_np/models/shift_softmax_fused.py",  # compiled, for the CPU alone
     "pntm_np/training/learner.py",  # batches and masks, before they are moved
     "pntm_np/training/noise.py",  # drawn on the host, then moved
     "pntm_np/training/rounding.py",  # the same

@@ -297,7 +297,7 @@ TABLE = {
          "pntm_np/models/attention/layer.py", "return linear(y, w[\"W_o\"]), Cache(keys, values)", "return linear(y, w[\"W_o\"]), Cache(k, v)",
          "pntm_np/models/test_same_machine.py::test_prefix_and_continue_equals_whole[small-transformer-alibi]"),
         ("a loop of attention's backward pass sums and stores at once, so that bits depend on addresses",
-         "pntm_np/models/attention/fused.py", "                    query[d], g_i[d] = q[b, h, i, d] * scale, g[b, h, i, d]\n                for d in range(size):\n                    along += g[b, h, i, d] * out[b, h, i, d]\n", "                    query[d], g_i[d] = q[b, h, i, d] * scale, g[b, h, i, d]\n                    along += g_i[d] * out[b, h, i, d]\n",
+         "pntm_np/models/attention/fused.py", "                    query[0, d], g_i[0, d] = q[b, h, i, d] * scale, g[b, h, i, d]\n                for d in range(size):\n                    along += g[b, h, i, d] * out[b, h, i, d]\n", "                    query[0, d], g_i[0, d] = q[b, h, i, d] * scale, g[b, h, i, d]\n                    along += g_i[0, d] * out[b, h, i, d]\n",
          "pntm_np/models/test_fused_models.py::test_bits_do_not_depend_on_where_arrays_lie"),
         ("LSTM's input and forget gates are exchanged",
          "pntm_np/models/lstm/sequential.py", "i, f, o = (ad.sigmoid", "f, i, o = (ad.sigmoid",

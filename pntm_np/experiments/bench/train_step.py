@@ -45,7 +45,7 @@ PARTS = {  # where a function is, and what it does for a step
     "attention/fused.py": "attention",
     "training/optimizer.py": "Adam",
 }
-ACTIVATIONS = ("layers", "positive", "positive_host", "positive_fused", "shift_softmax", "shift_softmax_fused")
+ACTIVATIONS = ("layers", "positive", "shift_softmax", "activations_fused")
 ELEMENT_BY_ELEMENT = (
     *(f"autodiff/{name}.py" for name in ("compiled", "host", "elementwise", "reduce", "composed")),
     *(f"models/{name}.py" for name in ACTIVATIONS),

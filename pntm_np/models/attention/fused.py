@@ -1,6 +1,6 @@
 """Causal attention in one compiled pass: scores exist for one position at a time, never T x T of them.
 
-For the way back the logarithm of each position's normaliser is kept, and weights are computed again.
+For the backward pass the logarithm of each position's normaliser is kept, and weights are computed again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import numpy as np
 import autodiff as ad
 from autodiff import scalar
 from autodiff.backend import Array
-from autodiff.kernel import kernel, selecting_kernel
+from autodiff.compiled import largest
+from autodiff.kernel import kernel
+from pntm_np.models.products import dots, product
 
 LANES = 32  # positions are counted in this many: the vector code of a loop leaves no rest to be done one by one
 
@@ -29,59 +31,16 @@ def turned(x, b, h, first, last, out):
 
 
 @kernel
-def add_rows(y, c, x, count):
-    """y += c x, a vector times a matrix, four rows at a time."""
-    size = len(c)
-    whole = size - size % 4
-    for d in range(0, whole, 4):
-        c0, c1, c2, c3 = c[d], c[d + 1], c[d + 2], c[d + 3]
-        for j in range(count):
-            y[j] += c0 * x[d, j] + c1 * x[d + 1, j] + c2 * x[d + 2, j] + c3 * x[d + 3, j]
-    for d in range(whole, size):
-        for j in range(count):
-            y[j] += c[d] * x[d, j]
-
-
-@kernel
-def dot_rows(y, x, count, out):
-    """out = x y, the rows of x along y, four at a time."""
-    zero = y.dtype.type(0)
-    size = len(out)
-    whole = size - size % 4
-    for d in range(0, whole, 4):
-        a0, a1, a2, a3 = zero, zero, zero, zero
-        for j in range(count):
-            a0 += y[j] * x[d, j]
-            a1 += y[j] * x[d + 1, j]
-            a2 += y[j] * x[d + 2, j]
-            a3 += y[j] * x[d + 3, j]
-        out[d], out[d + 1], out[d + 2], out[d + 3] = a0, a1, a2, a3
-    for d in range(whole, size):
-        a0 = zero
-        for j in range(count):
-            a0 += y[j] * x[d, j]
-        out[d] = a0
-
-
-@selecting_kernel
-def largest(x, count):
-    top = x[0]
-    for j in range(count):
-        top = x[j] if x[j] > top else top
-    return top
-
-
-@kernel
 def scores_of(query, keys, bias, h, i, count, padded, scores):
     """The scores of position i and the first ``count`` ones; minus infinity in those that fill up."""
     for j in range(padded):
-        scores[j] = query.dtype.type(0)
-    add_rows(scores, query, keys, padded)
+        scores[0, j] = query.dtype.type(0)
+    product(query, 0, keys, scores, padded)
     if bias.shape[0]:
         for j in range(padded):
-            scores[j] += bias[h, i, j]
+            scores[0, j] += bias[h, i, j]
     for j in range(count, padded):
-        scores[j] = query.dtype.type(-math.inf)
+        scores[0, j] = query.dtype.type(-math.inf)
 
 
 @kernel
@@ -90,8 +49,12 @@ def forward(q, k, v, bias, scale, out, normaliser):
     batch, heads, length, size = q.shape
     seen = k.shape[2]
     past, room = seen - length, (seen + LANES - 1) // LANES * LANES
-    keys, values, scores = np.empty((size, room), q.dtype), np.empty((size, room), q.dtype), np.empty(room, q.dtype)
-    query, found = np.empty(size, q.dtype), np.empty(size, q.dtype)
+    keys, values, scores = (
+        np.empty((size, room), q.dtype),
+        np.empty((size, room), q.dtype),
+        np.empty((1, room), q.dtype),
+    )
+    query, found = np.empty((1, size), q.dtype), np.empty((1, size), q.dtype)
     zero = q.dtype.type(0)
     for b in range(batch):
         for h in range(heads):
@@ -104,18 +67,18 @@ def forward(q, k, v, bias, scale, out, normaliser):
                 turned(v, b, h, count - 1, count, values)
                 padded = (count + LANES - 1) // LANES * LANES
                 for d in range(size):
-                    query[d] = q[b, h, i, d] * scale
+                    query[0, d] = q[b, h, i, d] * scale
                 scores_of(query, keys, bias, h, i, count, padded, scores)
-                top = largest(scores, padded)
+                top = largest(scores, 0, padded)
                 total = zero
                 for j in range(padded):
-                    scores[j] = scalar.exp(scores[j] - top)
+                    scores[0, j] = scalar.exp(scores[0, j] - top)
                 for j in range(padded):
-                    total += scores[j]
+                    total += scores[0, j]
                 normaliser[b, h, i] = top + scalar.log(total)
-                dot_rows(scores, values, padded, found)
+                dots(scores, 0, values, found, padded)
                 for d in range(size):
-                    out[b, h, i, d] = found[d] / total
+                    out[b, h, i, d] = found[0, d] / total
 
 
 @kernel
@@ -126,8 +89,8 @@ def backward(q, k, v, bias, scale, out, normaliser, g, d_q, d_k, d_v, d_bias):
     past, room = seen - length, (seen + LANES - 1) // LANES * LANES
     keys, values = np.empty((size, room), q.dtype), np.empty((size, room), q.dtype)
     d_keys, d_values = np.empty((size, room), q.dtype), np.empty((size, room), q.dtype)
-    weights, d_scores = np.empty(room, q.dtype), np.empty(room, q.dtype)
-    query, g_i, d_query = np.empty(size, q.dtype), np.empty(size, q.dtype), np.empty(size, q.dtype)
+    weights, d_scores = np.empty((1, room), q.dtype), np.empty((1, room), q.dtype)
+    query, g_i, d_query = np.empty((1, size), q.dtype), np.empty((1, size), q.dtype), np.empty((1, size), q.dtype)
     zero = q.dtype.type(0)
     for b in range(batch):
         for h in range(heads):
@@ -141,27 +104,27 @@ def backward(q, k, v, bias, scale, out, normaliser, g, d_q, d_k, d_v, d_bias):
                 padded = (count + LANES - 1) // LANES * LANES
                 along = zero
                 for d in range(size):
-                    query[d], g_i[d] = q[b, h, i, d] * scale, g[b, h, i, d]
+                    query[0, d], g_i[0, d] = q[b, h, i, d] * scale, g[b, h, i, d]
                 for d in range(size):
                     along += g[b, h, i, d] * out[b, h, i, d]
                 scores_of(query, keys, bias, h, i, count, padded, weights)
                 shift = normaliser[b, h, i]
                 for j in range(padded):
-                    weights[j] = scalar.exp(weights[j] - shift)
-                    d_scores[j] = -along
-                add_rows(d_scores, g_i, values, padded)
+                    weights[0, j] = scalar.exp(weights[0, j] - shift)
+                    d_scores[0, j] = -along
+                product(g_i, 0, values, d_scores, padded)
                 for j in range(padded):
-                    d_scores[j] *= weights[j]
-                dot_rows(d_scores, keys, padded, d_query)
+                    d_scores[0, j] *= weights[0, j]
+                dots(d_scores, 0, keys, d_query, padded)
                 for d in range(size):
-                    d_q[b, h, i, d] = d_query[d] * scale
-                    x, y = g_i[d], query[d]
+                    d_q[b, h, i, d] = d_query[0, d] * scale
+                    x, y = g_i[0, d], query[0, d]
                     for j in range(padded):
-                        d_values[d, j] += x * weights[j]
-                        d_keys[d, j] += y * d_scores[j]
+                        d_values[d, j] += x * weights[0, j]
+                        d_keys[d, j] += y * d_scores[0, j]
                 if d_bias.shape[0]:
                     for j in range(padded):
-                        d_bias[h, i, j] += d_scores[j]
+                        d_bias[h, i, j] += d_scores[0, j]
             for s in range(seen):
                 for d in range(size):
                     d_k[b, h, s, d], d_v[b, h, s, d] = d_keys[d, s], d_values[d, s]

@@ -159,7 +159,7 @@ def rotate(x: Any, past: int) -> Any:
 
 @ad.differentiable
 def turn(x: Array, cos: Array, sin: Array):
-    """Every pair turned by an angle, which is a constant; the way back turns by its negative."""
+    """Every pair turned by an angle, which is a constant; the backward pass turns by its negative."""
     xp, half = ad.array_module(x), x.shape[-1] // 2
 
     def turned(x: Any, sign: float) -> Any:

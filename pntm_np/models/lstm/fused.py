@@ -14,7 +14,7 @@ from autodiff.kernel import kernel
 
 @kernel
 def cell_forward(x, t, recurrent, cells, before, after, saved, slot, states):
-    """h_t into states[:, t], c_t into cells[after]; saved[slot] gets i, f, g, o and tanh c_t for the way back.
+    """h_t into states[:, t], c_t into cells[after]; saved[slot] gets i, f, g, o and tanh c_t for the backward pass.
 
     x (B, T, 4 h) and recurrent (B, 4 h) are the two parts of the gates before their activation.
     """

@@ -9,7 +9,7 @@ from autodiff.backend import Array
 
 
 def cell(gates: Any, c: Any) -> tuple[Any, Any, Any, Any]:
-    """h_t, c_t, and what the way back needs: the activations (i, f, g, o) and tanh c_t."""
+    """h_t, c_t, and what the backward pass needs: the activations (i, f, g, o) and tanh c_t."""
     size = c.shape[-1]
     i, f, o = (ad.sigmoid(gates[:, k * size : (k + 1) * size]) for k in (0, 1, 3))
     g = ad.tanh(gates[:, 2 * size : 3 * size])

@@ -1,4 +1,4 @@
-"""One step of all NTM heads of one sequence, and the way back through it, as compiled loops along the cells.
+"""One step of all NTM heads of one sequence, and its backward pass, as compiled loops along the cells.
 
 The memory lies as (n, m): a row is one number of every cell. Heads 0 .. H-1 read, heads H .. 2H-1 write. ``raw`` are
 the heads' controls as they come out of the controller's product, in the order k, beta, g, s, gamma, then add, erase.
@@ -12,7 +12,8 @@ from autodiff import scalar
 from autodiff.compiled import largest
 from autodiff.kernel import blend, kernel
 from pntm_np.models.ntm.bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
-from pntm_np.scans.inner import move
+from pntm_np.models.products import dot, dots, product
+from pntm_np.scans.inner import move, move_back
 
 
 @kernel
@@ -67,7 +68,7 @@ def activate_back(raw, b, heads, n, key, scalars, s, add, erase, d_key, d_scalar
 def softmax_row(x, h, rate, y):
     """y[h] = softmax(rate x[h]) for a rate >= 0."""
     m = x.shape[1]
-    top = rate * largest(x, h)
+    top = rate * largest(x, h, m)
     for i in range(m):
         y[h, i] = scalar.exp(rate * x[h, i] - top)
     total = x.dtype.type(0)
@@ -75,57 +76,6 @@ def softmax_row(x, h, rate, y):
         total += y[h, i]
     for i in range(m):
         y[h, i] = y[h, i] / total
-
-
-@kernel
-def multiply_add(y, r, c, x, k):
-    """y[r] += c x[k]"""
-    for i in range(y.shape[1]):
-        y[r, i] += c * x[k, i]
-
-
-@kernel
-def multiply_add_four(y, r, c, h, x, k):
-    """y[r] += sum of c[h, k] x[k] over four rows of x."""
-    c0, c1, c2, c3 = c[h, k], c[h, k + 1], c[h, k + 2], c[h, k + 3]
-    for i in range(y.shape[1]):
-        y[r, i] += c0 * x[k, i] + c1 * x[k + 1, i] + c2 * x[k + 2, i] + c3 * x[k + 3, i]
-
-
-@kernel
-def product(c, h, x, y):
-    """y[h] += c[h] x, a vector times a matrix, along the rows of x."""
-    n = len(x)
-    whole = n - n % 4
-    for k in range(0, whole, 4):
-        multiply_add_four(y, h, c, h, x, k)
-    for k in range(whole, n):
-        multiply_add(y, h, c[h, k], x, k)
-
-
-@kernel
-def dot(x, h, y, k):
-    total = x.dtype.type(0)
-    for i in range(x.shape[1]):
-        total += x[h, i] * y[k, i]
-    return total
-
-
-@kernel
-def dots(x, h, y, out):
-    """out[h] = y x[h], a matrix times a vector, four rows of y at a time."""
-    n, m = y.shape
-    whole = n - n % 4
-    for k in range(0, whole, 4):
-        first = second = third = fourth = x.dtype.type(0)
-        for i in range(m):
-            first += x[h, i] * y[k, i]
-            second += x[h, i] * y[k + 1, i]
-            third += x[h, i] * y[k + 2, i]
-            fourth += x[h, i] * y[k + 3, i]
-        out[h, k], out[h, k + 1], out[h, k + 2], out[h, k + 3] = first, second, third, fourth
-    for k in range(whole, n):
-        out[h, k] = dot(x, h, y, k)
 
 
 @kernel
@@ -169,7 +119,7 @@ def address(M, a, key, scalars, s, norms, similarity, content, mixed, moved, log
         beta, gate, gamma = scalars[h, 0], scalars[h, 1], scalars[h, 2]
         for i in range(m):
             similarity[h, i] = M.dtype.type(0)
-        product(key, h, M, similarity)
+        product(key, h, M, similarity, m)
         for i in range(m):
             similarity[h, i] = similarity[h, i] / (length * norms[0, i])  # K(k, M_i)
         softmax_row(similarity, h, beta, content)  # a^c
@@ -183,28 +133,9 @@ def address(M, a, key, scalars, s, norms, similarity, content, mixed, moved, log
 
 @kernel
 def address_back(
-    M,
-    a,
-    key,
-    scalars,
-    s,
-    norms,
-    similarity,
-    content,
-    mixed,
-    moved,
-    logs,
-    after,
-    g,
-    d_M,
-    d_key,
-    d_scalars,
-    d_s,
-    row,
-    d_dot,
-    key_t,
-    g_norms,
-):
+    M, a, key, scalars, s, norms, similarity, content, mixed, moved, logs, after, g, d_M, d_key, d_scalars, d_s,
+    row, d_dot, key_t, g_norms,
+):  # fmt: skip
     """g (2H, m), the cotangent of the addresses, becomes that of the ones before; d_M gains that of the memory."""
     both, m = a.shape
     n = len(M)
@@ -216,19 +147,13 @@ def address_back(
         length = key_norm(key, h)
         floored = max(length, floor)
         beta, gate, gamma = scalars[h, 0], scalars[h, 1], scalars[h, 2]
-        along = dot(g, h, after, h)
+        along = dot(g, h, after, h, m)
         d_gamma = zero
         for i in range(m):
             scaled = after[h, i] * (g[h, i] - along)
             d_gamma += scaled * logs[h, i]
             row[0, i] = gamma * scaled / (moved[h, i] + log_floor)  # d_moved
-        left, stay, right = row[0, m - 1] * mixed[h, 0], row[0, m - 1] * mixed[h, m - 1], row[0, 0] * mixed[h, m - 1]
-        for i in range(m - 1):
-            left += row[0, i] * mixed[h, i + 1]
-            stay += row[0, i] * mixed[h, i]
-            right += row[0, i + 1] * mixed[h, i]
-        d_s[h, 0], d_s[h, 1], d_s[h, 2] = left, stay, right
-        move(row, 0, s[h, 2], s[h, 1], s[h, 0], row[1:])  # d_mixed
+        move_back(mixed, h, s, row, 0, d_s, row[1:])  # d_mixed
         d_gate, along = zero, zero
         for i in range(m):
             d_gate += row[1, i] * (content[h, i] - a[h, i])
@@ -244,14 +169,14 @@ def address_back(
             g_norms[0, i] += d_norms * floored
         d_scalars[h, 0], d_scalars[h, 1], d_scalars[h, 2] = d_beta, d_gate, d_gamma
         slope = d_length / length if length > floor else zero
-        dots(d_dot, h, M, d_key)
+        dots(d_dot, h, M, d_key, m)
         for j in range(n):
             d_key[h, j] += slope * key[h, j]
     for i in range(m):
         g_norms[0, i] = g_norms[0, i] / norms[0, i] if norms[0, i] > floor else zero
     transpose(key, key_t)
     for j in range(n):
-        product(key_t, j, d_dot, d_M)
+        product(key_t, j, d_dot, d_M, m)
         for i in range(m):
             d_M[j, i] += g_norms[0, i] * M[j, i]
 
@@ -273,7 +198,7 @@ def write_and_read(M, after, heads, erase, add, kept, gained, written, reads, b)
             written[j, i] = kept[0, i] * M[j, i] + gained[0, i]
     found = reads[b].reshape((heads, n))
     for h in range(heads):
-        dots(after, h, written, found)
+        dots(after, h, written, found, m)
 
 
 @kernel
@@ -283,14 +208,14 @@ def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, r
     one = M.dtype.type(1)
     of_reads = g_reads[b].reshape((heads, n))
     for h in range(heads):
-        product(of_reads, h, written, g)
+        product(of_reads, h, written, g, m)
     transpose(of_reads, reads_t)
     for j in range(n):
-        product(reads_t, j, after[:heads], g_M)
+        product(reads_t, j, after[:heads], g_M, m)
     writing, g_writing = after[heads:], g[heads:]
     for h in range(heads):
-        dots(writing, h, g_M, d_add)
-        product(add, h, g_M, g_writing)
+        dots(writing, h, g_M, d_add, m)
+        product(add, h, g_M, g_writing, m)
     for j in range(n):
         for i in range(m):
             before[0, i] = one

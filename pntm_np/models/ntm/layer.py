@@ -19,6 +19,7 @@ from pntm_np.models.ntm.bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
 from pntm_np.models.options import Options
 from pntm_np.models.shift_softmax import shift_softmax
 from pntm_np.scans.conv_shift.sequential import step as shift
+from pntm_np.scans.conv_shift.sequential import step_back as shift_back
 from pntm_np.scans.forms import check_form
 
 START = 1e-6  # of every number in the memory
@@ -75,8 +76,7 @@ def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Arr
         (d_scaled,) = sharp_pullback(g)
         d_gamma = xp.where(gamma >= STEEPEST, 0, xp.sum(d_scaled * logs, axis=-1, keepdims=True))
         d_moved = gamma * d_scaled / (moved + LOG_FLOOR)
-        d_s = xp.stack([xp.sum(d_moved * xp.roll(mixed, offset, -1), axis=-1) for offset in (-1, 0, 1)], axis=-1)
-        d_mixed = shift(d_moved, xp.flip(s, -1))
+        d_mixed, d_s = shift_back(mixed, s, d_moved)
         d_gate = xp.sum(d_mixed * (content - a), axis=-1, keepdims=True)
         (d_logits,) = content_pullback(gate * d_mixed)
         d_beta = xp.where(beta >= STEEPEST, 0, xp.sum(d_logits * similarity, axis=-1, keepdims=True))

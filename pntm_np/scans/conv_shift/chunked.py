@@ -110,7 +110,7 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
     for t in range(0, chunks * size, size):
         xp.matmul(kernels[:, t // size, 1:], taps.of(addresses[:, t]), out=addresses[:, t + 1 : t + size + 1])
     last = addresses[:, -1].copy()
-    starts = addresses[:, :-1:size].copy()  # all that the way back needs: it recomputes the rest
+    starts = addresses[:, :-1:size].copy()  # all that the backward pass needs: it recomputes the rest
 
     def pullback(g):
         g_addresses, g_last = g

@@ -17,6 +17,13 @@ def step(a: Array, s: Array) -> Array:
     return moved
 
 
+def step_back(a: Array, s: Array, g: Array) -> tuple[Array, Array]:
+    """The cotangents of a and s, given that of ``step(a, s)``."""
+    xp = array_module(a, s, g)
+    d_s = xp.stack([xp.sum(g * xp.roll(a, j, -1), axis=-1) for j in (-1, 0, 1)], axis=-1)  # sum_i g[i] a[i - j]
+    return step(g, xp.flip(s, -1)), d_s  # a step back is a step with left and right exchanged
+
+
 @differentiable
 def conv_shift_sequential(s: Array, a0: Array):
     xp = array_module(s, a0)
@@ -31,11 +38,8 @@ def conv_shift_sequential(s: Array, a0: Array):
         g_addresses, carried = g  # carried: the cotangent of a_{t+1}
         d_s = xp.empty_like(s)
         for t in reversed(range(length)):
-            before = addresses[:, t]
-            for index, offset in enumerate((-1, 0, 1)):  # ds_t[j] = sum_i carried[i] a_{t-1}[i - j]
-                d_s[:, t, ..., index] = xp.sum(carried * xp.roll(before, offset, -1), axis=-1)
-            # a step back is a step with left and right exchanged
-            carried = step(carried, xp.flip(s[:, t], -1)) + g_addresses[:, t]
+            moved, d_s[:, t] = step_back(addresses[:, t], s[:, t], carried)
+            carried = moved + g_addresses[:, t]
         return d_s, carried
 
     return (addresses, a), pullback

@@ -1,6 +1,6 @@
 """All heads of a layer in one compiled pass: addresses and memory stay in cache, and exist for the step at hand alone.
 
-For the way back the state is kept every few steps, and the steps between are walked again.
+For the backward pass the state is kept every few steps, and the steps between are walked again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def heads_run(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array,
 
 @differentiable
 def heads_fused(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array):
-    """``heads_run`` with a way back."""
+    """``heads_run`` with a backward pass."""
     values, kept = heads_run(s_r, s_w, v, q0, w0, M0, keep=True)
     dtype = values[0].dtype
 

@@ -1,7 +1,7 @@
 """Read and write heads over a tape: shifts and values in, reads out, in time segments with carried state.
 
 Addresses take T x m numbers for each head, the largest arrays there are. In segments only one segment's are alive, and
-the need for memory does not grow with T beyond inputs and reads; with gradients all are kept for the way back.
+the need for memory does not grow with T beyond inputs and reads; with gradients all are kept for the backward pass.
 """
 
 from __future__ import annotations

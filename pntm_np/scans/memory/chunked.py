@@ -10,7 +10,7 @@ and nothing divides. Blocks are halved down to single steps; going up, the produ
 multiplication. Step t also reads (q_t . product of d from the chunk's start to t) M, and M becomes
 (product of d over the chunk) M + sum_s (w_s . product of d after s) v_s.
 
-The way back recomputes a chunk from the memory at its start, and that from the one before every 16th.
+The backward pass recomputes a chunk from the memory at its start, and that from the one before every 16th.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autodiff.backend import Array, on_host
 
 CHUNK = 16  # steps, for one pair of heads; half of it is faster with more pairs, which are the work inside a chunk
 RUN = 4  # steps whose pairs are taken one distance after the other
-KEPT = 16  # chunks between the memories that are kept for the way back
+KEPT = 16  # chunks between the memories that are kept for the backward pass
 BLOCK = 1 << 20  # numbers in the largest temporary: a larger batch is worked off in blocks
 
 

@@ -1,4 +1,4 @@
-"""The loop, compiled: the memory stays in cache. The way back recomputes it from every few steps."""
+"""The loop, compiled: the memory stays in cache. The backward pass recomputes it from every few steps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from autodiff.backend import Array
 from autodiff.kernel import kernel
 from pntm_np.scans.inner import reads_back, write_and_read_heads, write_heads, writes_back
 
-CACHE = 1 << 18  # bytes of the memories that the way back recomputes at a time
+CACHE = 1 << 18  # bytes of the memories that the backward pass recomputes at a time
 
 
 def kept_every(memory: Any) -> int:
-    """Steps between the states that are kept for the way back, for a memory of one sequence."""
+    """Steps between the states that are kept for the backward pass, for a memory of one sequence."""
     return max(4, min(64, CACHE // max(1, memory.nbytes)))
 
 

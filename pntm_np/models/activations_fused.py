@@ -1,13 +1,25 @@
-"""Softmax of rows of three, compiled."""
+"""The models' own activations, compiled: g(x), and the softmax of a head's shifts."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from autodiff import scalar
-from autodiff.backend import Array
-from autodiff.compiled import INFINITY, ZERO, rows
+from autodiff.compiled import HALF, INFINITY, ONE, ZERO, by_rows, elementwise
 from autodiff.kernel import kernel
+
+
+@kernel
+def _positive(x, y):
+    for i in range(len(x)):
+        y[i] = x[i] + HALF if x[i] >= ZERO else scalar.sigmoid(x[i])
+
+
+@kernel
+def _positive_back(g, x, y, d):
+    for i in range(len(y)):
+        d[i] = g[i] if x[i] >= ZERO else g[i] * (y[i] * (ONE - y[i]))
+
+
+positive, positive_back = elementwise(_positive), elementwise(_positive_back)
 
 
 @kernel
@@ -36,15 +48,4 @@ def _softmax_of_three_back(g, y, d_x):
         d_x[r, 0], d_x[r, 1], d_x[r, 2] = a * (g[r, 0] - along), b * (g[r, 1] - along), c * (g[r, 2] - along)
 
 
-def softmax_of_three(x: Array):
-    """The value, and the pullback."""
-    x_rows = rows(x)
-    y = np.empty_like(x_rows)
-    _softmax_of_three(x_rows, y)
-
-    def pullback(g):
-        d_x = np.empty_like(y)
-        _softmax_of_three_back(rows(g), y, d_x)
-        return d_x.reshape(x.shape)
-
-    return y.reshape(x.shape), pullback
+softmax_of_three = by_rows(_softmax_of_three, _softmax_of_three_back)
