@@ -1,4 +1,4 @@
-"""A trace, or two of the same text, as one page that works offline: page.js draws, page.css says how it looks.
+"""A trace, or two of the same text, as one page that works offline: page.css says how it looks, scripts draw it.
 
 The page is given what addresses and memory follow from, not these: P-NTM's shifts and written vectors, NTM's addresses
 with what is erased and added. It rebuilds the rest when it is opened, so that a page stays small.
@@ -20,6 +20,7 @@ from pntm_np.experiments.trace.words import named
 from pntm_np.models.ntm.layer import START
 from pntm_np.runtime.html import offline_page
 
+SCRIPTS = ("recorded.js", "panel.js", "page.js")  # what happened, how one machine is drawn, and all of them in time
 CONTROLS = """
 <h1>{title}</h1><p class="soft">{text}</p>
 <div class="controls" role="group" aria-label="time">
@@ -51,11 +52,11 @@ def page(traces: list[Trace], titles: list[str], chosen: list[str], sources: lis
     body = CONTROLS.format(title=escape(title), text=escape(f"Asked: {given.text}{right}"))
     content = json.dumps(runs).replace("<", "\\u003c")  # no text in it can end the script
     here = files(__package__)
+    script = "\n".join((here / name).read_text("utf-8") for name in SCRIPTS)
     return offline_page(
         f"pntm trace: {title}",
         (here / "page.css").read_text("utf-8"),
-        f'{body}<script type="application/json" id="trace">{content}</script>'
-        f"<script>{(here / 'page.js').read_text('utf-8')}</script>",
+        f'{body}<script type="application/json" id="trace">{content}</script><script>{script}</script>',
     )
 
 
