@@ -1,4 +1,4 @@
-"""Dependencies point one way: cli -> pntm_np -> {autodiff, tasks}; only the backend knows CuPy."""
+"""Dependencies point one way, between the packages and between the layers of pntm_np; only the backend knows CuPy."""
 
 from __future__ import annotations
 
@@ -14,16 +14,32 @@ ALLOWED = {
 }
 
 
-def imported(path: Path) -> set[str]:
-    """The top-level names that a file imports, wherever in it."""
+# of pntm_np: each may import those before it, and none behind it; a run ends with its evaluation
+LAYERS = ("protocol", "runtime", "scans", "models", "evaluation", "training", "experiments", "commands")
+KNOW_TASKS = LAYERS[LAYERS.index("evaluation") :]
+FACE = {"__init__", "siblings"}  # pntm_np/__init__.py exports; siblings imports nothing of the package
+
+
+def modules(path: Path) -> set[str]:
+    """The modules that a file imports, wherever in it: ``a.b`` for ``from a import b`` too."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: relative import"
-            names.add(node.module.split(".")[0])
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level names that a file imports."""
+    return {name.split(".")[0] for name in modules(path)}
+
+
+def layer_of(path: Path) -> str:
+    """The part of pntm_np that a file is in."""
+    return path.relative_to(ROOT / "pntm_np").with_suffix("").parts[0]
 
 
 def sources(package: str) -> list[Path]:
@@ -36,6 +52,24 @@ def test_dependencies_point_one_way():
         for path in sources(package):
             wrong = imported(path) & ALLOWED.keys() - allowed - {package}
             assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_layers_of_the_package_point_one_way():
+    wrong = []
+    for path in sources("pntm_np"):
+        layer = layer_of(path)
+        if layer in FACE:
+            continue
+        assert layer in LAYERS, f"{path.relative_to(ROOT)}: say in LAYERS where it belongs"
+        for name in modules(path):
+            package, _, rest = name.partition(".")
+            if package == "pntm_np":
+                allowed = rest.split(".")[0] in LAYERS[: LAYERS.index(layer) + 1]
+            else:
+                allowed = package != "tasks" or layer in KNOW_TASKS
+            if not allowed:
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert not wrong, wrong
 
 
 def test_nothing_imports_the_tests_or_a_framework():
