@@ -7,11 +7,9 @@ import json
 import click
 
 import autodiff
-from pntm_np.commands.options import (
-    json_option,
-)
-from pntm_np.commands.output import versions
+from pntm_np.commands.options import json_option
 from pntm_np.runtime import ram
+from pntm_np.runtime.origin import versions_in_use
 from pntm_np.runtime.workers import cores
 
 
@@ -29,7 +27,7 @@ def info(as_json: bool) -> None:
     ]
     free = ram.available()
     report = {
-        "versions": versions(),
+        "versions": versions_in_use(),
         "backends": {name: reason or "available" for name, reason in autodiff.available().items()},
         "cores": cores(),
         "blas": sorted(set(blas)),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
-import platform
 from typing import Any
 
 import click
 
-from autodiff import backend as devices
 from pntm_np.evaluation.shown import share
 from pntm_np.runtime.untrusted import printable
 
@@ -67,8 +64,3 @@ def cut_off(found: dict[str, Any]) -> str:
     """The thresholds of an evaluation."""
     gates = f", gate-tau {found['gate_tau']:g}" if found["gate_tau"] else ""
     return f"tau {found['tau']:g}{gates}"
-
-
-def versions() -> dict[str, str]:
-    libraries = ("pntm", "numpy", "scipy", "safetensors", *(["numba"] if devices.compiled() else []))
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in libraries}

@@ -8,12 +8,11 @@ import sys
 import click
 
 import autodiff
-from pntm_np.commands.options import (
-    backend_option,
-    json_option,
-)
-from pntm_np.commands.output import table, versions
+from pntm_np.commands.options import backend_option, json_option
+from pntm_np.commands.output import table
 from pntm_np.runtime.errors import FAILED
+from pntm_np.runtime.origin import versions_in_use
+from pntm_np.runtime.progress import Progress
 
 
 @click.command(short_help="Compare a device with NumPy.")
@@ -28,12 +27,10 @@ def selftest(backend: str, as_json: bool) -> None:
 
     device = autodiff.describe_device(backend)
     results = []
-    for result in test.run(backend):
-        results.append(result)
-        if sys.stderr.isatty():
-            click.echo(f"\r\x1b[K{len(results)}: {result.name}", nl=False, err=True)
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
+    with Progress("selftest") as shown:
+        for result in test.run(backend):
+            results.append(result)
+            shown.note(f"{len(results)}: {result.name}")
     broken = [r for r in results if not r.ok]
     if as_json:
         # JSON has no infinity: what could not be compared is null
@@ -44,7 +41,7 @@ def selftest(backend: str, as_json: bool) -> None:
                 {
                     "backend": backend,
                     "device": device,
-                    "versions": versions(),
+                    "versions": versions_in_use(),
                     "bounds": bounds,
                     "ok": not broken,
                     "rows": rows,
@@ -58,7 +55,7 @@ def selftest(backend: str, as_json: bool) -> None:
         ]
         table(["kind", "name", "float64", "float32", ""], shown)
         bounds = ", ".join(f"{dtype.__name__} {bound:.0e}" for dtype, bound in test.BOUNDS.items())
-        used = ", ".join(f"{name} {version}" for name, version in versions().items())
+        used = ", ".join(f"{name} {version}" for name, version in versions_in_use().items())
         click.echo(f"\n{device}\n{used}\n{len(results) - len(broken)} of {len(results)} within bounds ({bounds})")
     if broken:
         sys.exit(FAILED)

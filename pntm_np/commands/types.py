@@ -22,6 +22,14 @@ class Value(click.ParamType):
         return self.name
 
 
+def whole(*texts: str) -> tuple[int, ...]:
+    """The integers that are written there; zeros if one is none."""
+    try:
+        return tuple(int(text) for text in texts)
+    except ValueError:
+        return (0,) * len(texts)
+
+
 class LengthRange(Value):
     name = "A:B"
 
@@ -29,10 +37,7 @@ class LengthRange(Value):
         if isinstance(value, tuple):
             return value
         first, colon, last = value.partition(":")
-        try:
-            a, b = int(first), int(last if colon else first)
-        except ValueError:
-            a = b = 0
+        a, b = whole(first, last if colon else first)
         if not 1 <= a <= b <= 10**6:
             self.fail(f"{value!r:.60} is no range of lengths; expected A:B with 1 <= A <= B, such as 1:120", param, ctx)
         return a, b
@@ -78,10 +83,7 @@ class CellRange(Count):
         first, colon, last = str(value).partition(":")
         if not colon:
             return Count.convert(self, value, param, ctx)
-        try:
-            a, b = int(first), int(last)
-        except ValueError:
-            a = b = 0
+        a, b = whole(first, last)
         if not self.least <= a <= b <= self.most:
             self.fail(f"{value!r:.60}; expected N, or A:B with {self.least} <= A <= B <= {self.most:,}", param, ctx)
         return a, b
@@ -180,6 +182,7 @@ class Picture(Value):
         self.endings = endings
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Path:
+        from pntm_np.runtime.files import unusable
         from pntm_np.runtime.plotting import FORMATS
 
         endings, path = self.endings or FORMATS, Path(value)
@@ -187,7 +190,7 @@ class Picture(Value):
             self.fail(f"{value!r:.60} is not the name of a file", param, ctx)
         if path.suffix.lower() not in endings:
             self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(endings)}", param, ctx)
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or len(path.name.encode()) > 200:
+        if not path.parent.is_dir() or unusable(path.parent) or len(path.name.encode()) > 200:
             self.fail(f"{value!r:.60}: a file of that name cannot be written in {path.parent}", param, ctx)
         return path
 
@@ -277,10 +280,7 @@ class Shard(Value):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
         number, _, of = value.partition("/")
-        try:
-            k, n = int(number), int(of)
-        except ValueError:
-            k = n = 0
+        k, n = whole(number, of)
         if not 1 <= k <= n <= 10**6:
             self.fail(f"{value!r:.60}; expected K/N with 1 <= K <= N, such as 3/16", param, ctx)
         return k, n

@@ -57,15 +57,24 @@ def write_atomically(path: Path, content: bytes) -> None:
     sync_directory(path.parent)  # the rename itself
 
 
+def hold(lock: int, wait: bool = True) -> bool:
+    """Keep out others who hold the same file, until it is closed; whether that was possible without waiting."""
+    with suppress(ImportError):  # no such locks on this system
+        import fcntl
+
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+    return True
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """One process at a time; the others wait."""
     lock = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
-        with suppress(ImportError):  # no such locks on this system
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        hold(lock)
         yield
     finally:
         os.close(lock)

@@ -10,8 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from autodiff import backend
 
 SOURCES = ("autodiff", "pntm_np", "tasks", "cli.py")
@@ -22,9 +20,7 @@ def commit() -> str | None:
     """The commit, with a + if the sources have been changed since; None if it cannot be told."""
     here = Path(__file__).resolve().parents[2]
     try:
-        git(
-            "ls-files", "--error-unmatch", "pntm_np/runtime/origin.py", at=here
-        )  # not a repository that merely contains us
+        git("ls-files", "--error-unmatch", "pntm_np/runtime/origin.py", at=here)  # not one that merely contains us
         changed = git("status", "--porcelain", "--", *SOURCES, at=here)
         return git("rev-parse", "HEAD", at=here).strip() + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
@@ -46,11 +42,14 @@ def _installed_from() -> str | None:
 
 def made_by() -> dict[str, Any]:
     """What computes here, as far as it may decide how fast, and in the last bits what."""
-    numba = {"numba": importlib.metadata.version("numba")} if backend.compiled() else {}
-    return {
-        "pntm": importlib.metadata.version("pntm"),
-        "commit": commit(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        **numba,
-    }
+    return {**versions("pntm"), "commit": commit(), **versions("python", "numpy", "numba")}
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Of Python and of libraries; without that of Numba where it is not installed."""
+    there = [name for name in names if name != "numba" or backend.compiled()]
+    return {n: platform.python_version() if n == "python" else importlib.metadata.version(n) for n in there}
+
+
+def versions_in_use() -> dict[str, str]:
+    return versions("python", "pntm", "numpy", "scipy", "safetensors", "numba")

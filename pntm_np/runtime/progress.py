@@ -5,45 +5,83 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import Any
+from typing import Any, Self, TextIO
 
 EVERY = 5.0  # seconds between two plain lines
 PREPARING = "preparing; the first time kernels are compiled, for some seconds"
 
 
-class Progress:
+class Display:
+    """On a terminal its ``panel``, drawn again and again in place; elsewhere a plain line every few seconds."""
+
+    every, transient = EVERY, True  # seconds between two plain lines; whether the panel disappears in the end
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream, self.live = stream or sys.stderr, None
+        self.start = self.last = time.perf_counter()
+
+    def panel(self) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        if self.stream.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(file=self.stream, highlight=False)
+            self.live = Live(console=console, get_renderable=self.panel, transient=self.transient)
+            self.live.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.live:
+            self.live.stop()
+
+    def say(self, line: str) -> None:
+        """A line that stays: above the panel, if there is one."""
+        with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the progress
+            if self.live:
+                self.live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(line, file=self.stream, flush=True)
+
+    def due(self) -> bool:
+        """Whether it is time for a plain line."""
+        due = not self.live and time.perf_counter() - self.last >= self.every
+        if due:
+            self.last = time.perf_counter()
+        return due
+
+
+class Progress(Display):
     """``with Progress("length", 80) as shown: shown.advance(text)`` counts; ``shown.update(text, seconds_left)`` tells
     the time of work whose parts are not equally long."""
 
     def __init__(self, what: str, total: int | None = None, first: str = "") -> None:
+        super().__init__()
         self.what, self.total, self.first, self.done, self.bar = what, total, first, 0, None
-        self.began = self.last = time.perf_counter()
 
-    def __enter__(self) -> Progress:
-        if sys.stderr.isatty():
+    def __enter__(self) -> Self:
+        if self.stream.isatty():
             from rich import progress
-            from rich.console import Console
 
             counted = (progress.MofNCompleteColumn(), progress.TimeRemainingColumn()) if self.total else ()
             text = progress.TextColumn("{task.description}")
-            columns = (progress.TextColumn(self.what), progress.BarColumn(), *counted, text)
-            self.bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
-            self.bar.start()
+            self.bar = progress.Progress(progress.TextColumn(self.what), progress.BarColumn(), *counted, text)
             self.line = self.bar.add_task(self.first, total=self.total)
         elif self.first:
-            self._print(f"{self.what}: {self.first}")
-        return self
+            self.say(f"{self.what}: {self.first}")
+        return super().__enter__()
 
-    def __exit__(self, *exception: Any) -> None:
-        if self.bar:
-            self.bar.stop()
+    def panel(self) -> Any:
+        return self.bar
 
     def advance(self, text: str) -> None:
         self.done += 1
         if self.bar:
             self.bar.update(self.line, advance=1, description=text)
-        elif self._due():
-            self._print(f"{self.what} {self.done} of {self.total}  {text}")
+        elif self.due():
+            self.say(f"{self.what} {self.done} of {self.total}  {text}")
 
     def note(self, text: str) -> None:
         """What is going on, without progress."""
@@ -51,22 +89,12 @@ class Progress:
             self.bar.update(self.line, description=text)
 
     def update(self, text: str, left: float) -> None:
-        gone = time.perf_counter() - self.began
+        gone = time.perf_counter() - self.start
         line = f"{text}  {clock_time(gone)} gone, about {clock_time(left)} left"
         if self.bar:
             self.bar.update(self.line, total=gone + left, completed=gone, description=line)
-        elif self._due():
-            self._print(f"{self.what}: {line}")
-
-    def _due(self) -> bool:
-        due = time.perf_counter() - self.last >= EVERY
-        if due:
-            self.last = time.perf_counter()
-        return due
-
-    def _print(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the progress
-            print(line, file=sys.stderr, flush=True)
+        elif self.due():
+            self.say(f"{self.what}: {line}")
 
 
 def clock_time(seconds: float) -> str:

@@ -11,7 +11,7 @@ from pntm_np.evaluation.bands import EIGHTHS, bars, grouped
 from pntm_np.evaluation.fit import Fit
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.evaluation.shown import share
-from pntm_np.runtime.progress import EVERY, PREPARING, clock_time
+from pntm_np.runtime.progress import PREPARING, Display, clock_time
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
 
@@ -51,88 +51,69 @@ class Meter:
         return f"{shown}  {clock_time(elapsed)} gone, {bound}{left} left"
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """A line every few seconds."""
 
     def __init__(self, config: Config, title: str, stream: TextIO) -> None:
-        self.meter, self.title, self.stream, self.last = Meter(config), title, stream, 0.0
+        super().__init__(stream)
+        self.meter, self.title, self.last = Meter(config), title, 0.0
 
     def __enter__(self) -> PlainDisplay:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        pass
-
-    def _say(self, line: str) -> None:
-        try:
-            print(line, file=self.stream, flush=True)
-        except OSError:  # nobody reads any more: the run is worth more than its lines
-            self._say = lambda line: None  # type: ignore[method-assign]
+        return self  # without a panel, on any terminal
 
     def preparing(self) -> None:
-        self._say(f"{self.title}\n{PREPARING}")
+        self.say(f"{self.title}\n{PREPARING}")
 
     def began(self, step: int) -> None:
         self.meter.began(step)
         if step:
-            self._say(f"resumed at step {step:,}")
+            self.say(f"resumed at step {step:,}")
 
     def ends(self, step: int) -> None:
         self.meter.steps = step
         if step > self.meter.step:
-            self._say(f"the training lengths are learnt; the learning rate falls until step {step:,}")
+            self.say(f"the training lengths are learnt; the learning rate falls until step {step:,}")
 
     def restarted(self, step: int) -> None:
-        self._say(f"step {step:,}  no progress; training starts over with new parameters")
+        self.say(f"step {step:,}  no progress; training starts over with new parameters")
 
     def stepped(self, step: int, tokens: int, report: Report) -> None:
         self.meter.add(step, tokens, report)
-        now = time.perf_counter()
-        if now - self.last >= EVERY or step == self.meter.first + 1:
-            self.last = now
-            self._say(f"step {step:,}/{self.meter.steps:,}  {self.meter.line()}")
+        if self.due() or step == self.meter.first + 1:
+            self.say(f"step {step:,}/{self.meter.steps:,}  {self.meter.line()}")
 
     def judged(self, step: int, found: Fit) -> None:
         figures = "  ".join(f"{length}: {share(value, 2)}" for length, value in grouped(found.right, BARS).items())
         exact = f"exact match {share(found.exact_match, 3)}, loss {found.token_loss:.1e}"
-        self._say(f"step {step:,}  {exact} on the training lengths; up to {figures}")
+        self.say(f"step {step:,}  {exact} on the training lengths; up to {figures}")
 
     def evaluated(self, score: LengthScore) -> None:
-        now = time.perf_counter()
         if not self.meter.end:
-            self.meter.end = now
-            self._say(f"step {self.meter.step:,}  {self.meter.line()}")
-        if now - self.last >= EVERY:
-            self.last = now
-            self._say(f"evaluated up to length {score.length}: exact match {share(score.exact_match, 2)}")
+            self.meter.end = time.perf_counter()
+            self.say(f"step {self.meter.step:,}  {self.meter.line()}")
+        if self.due():
+            self.say(f"evaluated up to length {score.length}: exact match {share(score.exact_match, 2)}")
 
 
-class LiveDisplay:
-    """A panel that is drawn again and again in place."""
+class LiveDisplay(Display):
+    """A panel that stays in the end."""
+
+    transient = False
 
     def __init__(self, config: Config, title: str, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.live import Live
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        super().__init__(stream)
         self.meter, self.title, self.note = Meter(config), title, ""
-        console = Console(file=stream, highlight=False)
-        self.progress = Progress(
-            TextColumn("step"), BarColumn(None), MofNCompleteColumn(), console=console, expand=True
-        )
+        self.progress = Progress(TextColumn("step"), BarColumn(None), MofNCompleteColumn(), expand=True)
         self.bar = self.progress.add_task("", total=config.steps)
         self.shown = ""  # what the bars are of
-        self.live = Live(get_renderable=self._panel, console=console, refresh_per_second=4)
-
-    def __enter__(self) -> LiveDisplay:
-        self.live.__enter__()
-        return self
 
     def __exit__(self, *exception: Any) -> None:
         self.note = ""
-        self.live.__exit__(*exception)
+        super().__exit__(*exception)
 
-    def _panel(self) -> Any:
+    def panel(self) -> Any:
         from rich.console import Group
         from rich.text import Text
 

@@ -27,7 +27,7 @@ from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Thresholds, decide_heads
 from pntm_np.models.checkpoint import Model, save
 from pntm_np.runtime.errors import USAGE, PntmError
-from pntm_np.runtime.files import FULL, clear_partial, open_own, write_all, write_atomically
+from pntm_np.runtime.files import FULL, clear_partial, hold, open_own, write_all, write_atomically
 from pntm_np.runtime.sealed import Shapes, pack, unpack
 from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
 from pntm_np.training.config import Config
@@ -81,20 +81,8 @@ def first_parameters(config: Config, rng: np.random.Generator) -> np.ndarray:
 
 
 REASONS = ("solved", "quiet", "steps")  # why training ended
-COUNTERS = (
-    "step",
-    "began",
-    "restarts",
-    "quiet",
-    "solved",
-    "evaluated",
-    "examined",
-    "most_at",
-    "learnt_at",
-    "solved_at",
-    "end",
-    "metrics_bytes",
-)
+COUNTERS = ("step", "began", "restarts", "quiet", "solved", "evaluated", "examined")
+COUNTERS += ("most_at", "learnt_at", "solved_at", "end", "metrics_bytes")
 
 
 class Run:
@@ -127,14 +115,8 @@ class Run:
                 raise
             raise RunError(f"--out {self.directory}: it cannot be written to: {error.strerror}") from None
         try:
-            try:
-                import fcntl
-
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except ImportError:
-                pass  # no such locks on this system
-            except BlockingIOError:
-                raise RunBusy(f"{self.directory}: another process is at work on this run") from None
+            if not hold(lock, wait=False):
+                raise RunBusy(f"{self.directory}: another process is at work on this run")
             clear_partial(self.files)
             yield
         finally:
@@ -144,18 +126,13 @@ class Run:
     def at_work(self) -> bool:
         """Whether a process holds the lock."""
         try:
-            import fcntl
-
             lock = open_own(self.path(".lock"), os.O_RDWR)
-        except (ImportError, OSError, CheckpointError):
+        except (OSError, CheckpointError):
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not hold(lock, wait=False)
         finally:
             os.close(lock)
-        return False
 
     # configuration and result
     def write_config(self, config: Config) -> None:

@@ -1,11 +1,14 @@
-"""Seconds of something that is done several times."""
+"""Seconds of something that is done several times, and how many are left."""
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
 from typing import NamedTuple
+
+GUESS = 2e-4  # seconds a step, before anything has been timed
 
 
 class Timing(NamedTuple):
@@ -33,3 +36,31 @@ def duration(seconds: float) -> str:
             value = seconds / size
             return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f} {unit}"
     raise AssertionError
+
+
+class Ahead:
+    """How long the rest takes: every contestant as long per step as last time it was timed, until patience ends."""
+
+    def __init__(self, work: list[tuple[str, int]], repeats: int, patience: float = math.inf) -> None:
+        self.work, self.repeats, self.patience = list(work), repeats, patience  # work: (contestant, length), in order
+        self.rate: dict[str, float] = {}
+
+    def timed(self, name: str, length: int, seconds: float) -> None:
+        self.rate[name] = seconds / length
+
+    def finished(self, name: str, length: int) -> None:
+        if (name, length) in self.work:
+            self.work.remove((name, length))
+
+    def skip(self, name: str) -> None:
+        self.work = [item for item in self.work if item[0] != name]
+
+    def left(self, now: tuple[str, int], done: int) -> float:
+        fallback = max(self.rate.values(), default=GUESS)
+        total, given_up = 0.0, set()
+        for name, length in self.work:
+            if name not in given_up:
+                once = self.rate.get(name, fallback) * length
+                total += once * self.repeats
+                given_up |= {name} if once > self.patience else set()
+        return max(0.0, total - done * self.rate.get(now[0], fallback) * now[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import importlib.metadata
 import os
 import platform
 from pathlib import Path
@@ -14,6 +13,7 @@ import threadpoolctl
 
 from autodiff import backend
 from pntm_np.runtime import ram
+from pntm_np.runtime.origin import versions
 from pntm_np.runtime.workers import cores
 
 
@@ -27,7 +27,6 @@ def processor() -> str:
 
 def describe(device: str) -> dict[str, Any]:
     """The machine as far as it decides how fast things are."""
-    libraries = ("pntm", "numpy", *(["numba"] if backend.compiled() else []))
     blas = [lib for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
     return {
         "processor": processor(),
@@ -35,8 +34,7 @@ def describe(device: str) -> dict[str, Any]:
         "free_memory": ram.available(),
         "device": backend.describe_device(device),
         "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in libraries},
+        **versions("python", "pntm", "numpy", "numba"),
         "blas": ", ".join(sorted({f"{lib['internal_api']} {lib.get('version') or ''}".strip() for lib in blas})),
     }
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.bench import forward, machine, train_step
-from pntm_np.experiments.bench.ahead import Ahead
+from pntm_np.experiments.bench.clock import Ahead
 from pntm_np.experiments.bench.record import BenchError, Record
 from pntm_np.runtime import ram
+from pntm_np.runtime.files import unusable
 from pntm_np.runtime.progress import Progress
 from pntm_np.runtime.signals import Signals
 from pntm_np.runtime.workers import Workers
@@ -93,6 +93,5 @@ def _check_forms(asked: Any, backend: str, contestants: list) -> None:
 
 def _check_writable(path: Path) -> None:
     """A file there can be written; known before minutes of work."""
-    parent = next(p for p in path.absolute().parents if p.exists())
-    if path.is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+    if path.is_dir() or unusable(path.parent):
         raise BenchError(f"--out {str(path)!r:.60}: a file of that name cannot be written")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from pntm_np.experiments.sweep.grid import GridError, Planned
 from pntm_np.experiments.sweep.status import Standing, standing
 from pntm_np.experiments.sweep.supervise import FAILURE, Care, Outcome
 from pntm_np.runtime.files import unusable
-from pntm_np.runtime.progress import clock_time
+from pntm_np.runtime.progress import Display, clock_time
 from pntm_np.runtime.untrusted import printable
 from pntm_np.training import session as training
 from tasks import TASKS, find
@@ -71,11 +70,10 @@ def sweep(
     care: Care,
     client: Any,
     done: Path | None,
-    say: Callable[[str], None],
     stop: Callable[[], bool],
 ) -> list[Outcome]:
     """Make the runs in ``todo``, here or by a cluster's client; what became of each."""
-    with Overview(directory, runs, done, say, stop) as overview, client or nullcontext():
+    with Overview(directory, runs, done, stop) as overview, client or nullcontext():
         if client is not None:
             cluster.run_there(client, directory, todo, care, overview.finished, overview.look, stop)
         else:
@@ -83,45 +81,26 @@ def sweep(
     return overview.outcomes
 
 
-class Overview:
-    """Running, done, failed, time left: in place on a terminal, a line now and then elsewhere."""
+class Overview(Display):
+    """Running, done, failed, time left."""
 
-    def __init__(
-        self,
-        directory: Path,
-        runs: list[Planned],
-        done: Path | None,
-        say: Callable[[str], None],
-        stop: Callable[[], bool],
-    ) -> None:
-        self.directory, self.runs, self.say, self.stop = directory, runs, say, stop
-        self.began, self.looked, self.said = time.monotonic(), 0.0, time.monotonic()
+    every = PLAIN
+
+    def __init__(self, directory: Path, runs: list[Planned], done: Path | None, stop: Callable[[], bool]) -> None:
+        super().__init__()
+        self.directory, self.runs, self.stop, self.looked = directory, runs, stop, 0.0
         self.standings = {run.name: standing(directory, run, done) for run in runs}
         self.work_before = self._work()
         self.outcomes: list[Outcome] = []
-        self.live: Any = None
-
-    def __enter__(self) -> Overview:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.live import Live
-
-            self.live = Live(console=Console(stderr=True, highlight=False), get_renderable=self._panel, transient=True)
-            self.live.__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        if self.live:
-            self.live.__exit__(*exception)
 
     def finished(self, planned: Planned, outcome: Outcome) -> None:
         now = self.standings[planned.name] = standing(self.directory, planned)
         self.outcomes.append(outcome)
         if outcome.failed or outcome.state == "unavailable":
-            self._print(f"{planned.name}: {outcome.state}: {outcome.cause}")
+            self.say(printable(f"{planned.name}: {outcome.state}: {outcome.cause}"))
         elif outcome.state == "done":
             score = "" if now.score is None else f", exact match {share(now.score, 4)} on longer inputs"
-            self._print(f"{planned.name}: done at step {now.step:,}{score}")
+            self.say(printable(f"{planned.name}: done at step {now.step:,}{score}"))
 
     def look(self) -> None:
         if time.monotonic() - self.looked < LOOK:
@@ -130,14 +109,13 @@ class Overview:
         for run in self.runs:
             if self.standings[run.name].state not in ("done", "failed"):
                 self.standings[run.name] = standing(self.directory, run)
-        if not self.live and time.monotonic() - self.said >= PLAIN:
-            self.said = time.monotonic()
-            self._print(self.line())
+        if self.due():
+            self.say(self.line())
 
     def line(self) -> str:
         states = [run.state for run in self.standings.values()]
         done, running, failed = (states.count(state) for state in ("done", "running", "failed"))
-        gone = time.monotonic() - self.began
+        gone = time.perf_counter() - self.start
         text = f"{done} of {len(states)} done, {running} running, {failed} failed; {clock_time(gone)} gone"
         worked, whole = self._work() - self.work_before, len(self.runs) - self.work_before
         return f"{text}, at most {clock_time(gone * (whole - worked) / worked)} left" if worked > 0.01 else text
@@ -147,13 +125,7 @@ class Overview:
         over = ("done", "failed")
         return sum(1.0 if s.state in over else s.step / s.steps for s in self.standings.values())
 
-    def _print(self, line: str) -> None:
-        if self.live:
-            self.live.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-        else:
-            self.say(line)
-
-    def _panel(self) -> Any:
+    def panel(self) -> Any:
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text

@@ -17,8 +17,7 @@ from click.testing import CliRunner
 import cli
 from pntm_np.commands.types import Lengths
 from pntm_np.experiments.bench import forward, train_step
-from pntm_np.experiments.bench.ahead import Ahead
-from pntm_np.experiments.bench.clock import duration, summary
+from pntm_np.experiments.bench.clock import Ahead, duration, summary
 from pntm_np.experiments.bench.machine import PeakMemory
 from pntm_np.experiments.bench.record import crossovers, with_speedup
 from pntm_np.models import BENCH_MODELS, MODELS
