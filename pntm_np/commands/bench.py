@@ -11,21 +11,9 @@ from typing import Any
 import click
 
 from pntm_np.commands.interrupt import signals
-from pntm_np.commands.options import (
-    SEED,
-    backend_option,
-    bench_threads_option,
-    json_option,
-    refuse_options,
-)
+from pntm_np.commands.options import SEED, backend_option, bench_threads_option, json_option, refuse_options
 from pntm_np.commands.output import say, table
-from pntm_np.commands.types import (
-    Count,
-    Lengths,
-    Names,
-    Picture,
-    Place,
-)
+from pntm_np.commands.types import Count, Lengths, Names, Picture, Place
 from pntm_np.models import MODELS
 from pntm_np.runtime.signals import Stopped
 from pntm_np.scans import FORMS

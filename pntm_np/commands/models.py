@@ -6,9 +6,7 @@ import json
 
 import click
 
-from pntm_np.commands.options import (
-    json_option,
-)
+from pntm_np.commands.options import json_option
 from pntm_np.commands.output import table
 
 

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import click
 
-from pntm_np.commands.options import (
-    json_option,
-)
+from pntm_np.commands.options import json_option
 from pntm_np.commands.output import say, table
-from pntm_np.commands.types import (
-    Place,
-)
+from pntm_np.commands.types import Place
 
 
 @click.command(short_help="The paper's tables and figures from runs and benches.")

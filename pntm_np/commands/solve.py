@@ -10,17 +10,9 @@ from typing import Any
 import click
 
 from pntm_np.commands.interrupt import signals, stop
-from pntm_np.commands.options import (
-    backend_option,
-    json_option,
-    task_option,
-    tau_choice,
-)
+from pntm_np.commands.options import backend_option, json_option, task_option, tau_choice
 from pntm_np.commands.output import cut_off, say
-from pntm_np.commands.types import (
-    Count,
-    Place,
-)
+from pntm_np.commands.types import Count, Place
 from pntm_np.evaluation.trained import TaskNeeded
 from pntm_np.runtime import ram
 from pntm_np.runtime.workers import Workers

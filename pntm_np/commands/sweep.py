@@ -11,22 +11,9 @@ from typing import Any
 import click
 
 from pntm_np.commands.interrupt import signals, stop
-from pntm_np.commands.options import (
-    json_option,
-    refuse_options,
-)
+from pntm_np.commands.options import json_option, refuse_options
 from pntm_np.commands.output import say, table
-from pntm_np.commands.types import (
-    Count,
-    Named,
-    Names,
-    Number,
-    Place,
-    Seeds,
-    Setting,
-    Shard,
-    TaskNames,
-)
+from pntm_np.commands.types import Count, Named, Names, Number, Place, Seeds, Setting, Shard, TaskNames
 from pntm_np.evaluation.shown import share
 from pntm_np.models import MODELS
 from pntm_np.runtime.errors import BAD_FILE, FAILED, NOT_AVAILABLE
@@ -91,7 +78,7 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
     say(f"{len(mine)} runs in {out}, {len(todo)} to do")
     care = Care(given["threads"], given["retries"], given["stall"])
     with signals:
-        ends = coordinator.sweep(out, mine, todo, jobs, care, client, given["done"], say, stop)
+        ends = coordinator.sweep(out, mine, todo, jobs, care, client, given["done"], stop)
         if signals.received:
             say(f"stopped and saved; go on with: {shlex.join(['pntm', *sys.argv[1:]])}")
             return signals.exit_code

@@ -7,15 +7,9 @@ from typing import Any
 
 import click
 
-from pntm_np.commands.options import (
-    SEED,
-    json_option,
-)
+from pntm_np.commands.options import SEED, json_option
 from pntm_np.commands.output import table
-from pntm_np.commands.types import (
-    Count,
-    TaskName,
-)
+from pntm_np.commands.types import Count, TaskName
 from pntm_np.runtime import ram
 from tasks import TASKS
 

@@ -8,18 +8,9 @@ from typing import Any
 import click
 
 from pntm_np.commands.interrupt import signals, stop
-from pntm_np.commands.options import (
-    backend_option,
-    task_option,
-    tau_choice,
-)
+from pntm_np.commands.options import backend_option, task_option, tau_choice
 from pntm_np.commands.output import say
-from pntm_np.commands.types import (
-    Count,
-    Picture,
-    Place,
-    Threshold,
-)
+from pntm_np.commands.types import Count, Picture, Place, Threshold
 
 TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 

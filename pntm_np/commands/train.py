@@ -11,10 +11,7 @@ import click
 
 from pntm_np.commands.groups import GroupedCommand, under
 from pntm_np.commands.interrupt import signals, stop
-from pntm_np.commands.options import (
-    MANY,
-    SEED,
-)
+from pntm_np.commands.options import MANY, SEED
 from pntm_np.commands.output import bands_table, cut_off, say, score_line, typed_value
 from pntm_np.commands.rare_options import RARE, Rare
 from pntm_np.commands.types import (
