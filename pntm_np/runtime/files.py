@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pntm_np.runtime.untrusted import CheckpointError, open_regular
 
@@ -67,6 +69,11 @@ def hold(lock: int, wait: bool = True) -> bool:
         except BlockingIOError:
             return False
     return True
+
+
+def json_bytes(content: Any, indent: int | None = None) -> bytes:
+    """A line of JSON, or several; refuses what JSON has no number for."""
+    return (json.dumps(content, indent=indent, allow_nan=False) + "\n").encode()
 
 
 @contextmanager

@@ -13,7 +13,6 @@ metrics are cut to the length that it remembers.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Thresholds, decide_heads
 from pntm_np.models.checkpoint import Model, save
 from pntm_np.runtime.errors import USAGE, PntmError
-from pntm_np.runtime.files import FULL, clear_partial, hold, open_own, write_all, write_atomically
+from pntm_np.runtime.files import FULL, clear_partial, hold, json_bytes, open_own, write_all, write_atomically
 from pntm_np.runtime.sealed import Shapes, pack, unpack
 from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
 from pntm_np.training.config import Config
@@ -156,7 +155,7 @@ class Run:
         return result
 
     def _write_json(self, name: str, content: dict[str, Any]) -> None:
-        write_atomically(self.path(name), (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+        write_atomically(self.path(name), json_bytes(content, indent=1))
 
     def _read_json(self, name: str) -> dict[str, Any]:
         content = read_json(self.path(name))
@@ -169,7 +168,7 @@ class Run:
         """Add a row to a .jsonl file; the file's new length."""
         file = open_own(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            write_all(file, (json.dumps(row, allow_nan=False) + "\n").encode())
+            write_all(file, json_bytes(row))
             return os.lseek(file, 0, os.SEEK_END)
         except OSError as error:
             error.filename = error.filename or str(self.path(name))  # a write names no file

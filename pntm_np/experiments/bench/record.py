@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.bench.forward import MODELS, Settings
 from pntm_np.runtime.errors import USAGE, PntmError
-from pntm_np.runtime.files import clear_partial, write_atomically
+from pntm_np.runtime.files import clear_partial, json_bytes, write_atomically
 from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
 from pntm_np.scans import FORMS
 
@@ -61,7 +60,7 @@ class Record:
     def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         clear_partial([self.path])
-        write_atomically(self.path, (json.dumps(self.as_json(), indent=1) + "\n").encode())
+        write_atomically(self.path, json_bytes(self.as_json(), indent=1))
 
     def as_json(self) -> dict[str, Any]:
         return {"machine": self.machine, "settings": self._settings(), "rows": with_speedup(self.rows)}

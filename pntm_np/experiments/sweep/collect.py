@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.sweep.grid import GridError
 from pntm_np.experiments.sweep.supervise import FAILURE, failure
-from pntm_np.runtime.files import unusable, write_atomically
+from pntm_np.runtime.files import json_bytes, unusable, write_atomically
 from pntm_np.runtime.untrusted import CheckpointError, is_number, parse, read_bytes, read_json
 from pntm_np.training import cost
 from pntm_np.training.config import Config
@@ -49,7 +48,7 @@ def collect(directory: Path, out: Path) -> tuple[list[str], list[str]]:
     for name, found in kept.items():
         out.mkdir(parents=True, exist_ok=True)
         content = {"pntm": KIND, **asdict(found), "config": found.config.as_json()}
-        write_atomically(path_of(out, name), (json.dumps(content, allow_nan=False) + "\n").encode())
+        write_atomically(path_of(out, name), json_bytes(content))
     return list(kept), left_out
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from pntm_np.evaluation.score import evaluation_memory, tokens_of
+from pntm_np.experiments.bench.clock import time_once
 from pntm_np.experiments.bench.train_step import Step
 from pntm_np.experiments.sweep.grid import Planned
 from pntm_np.models import Options
@@ -57,7 +58,7 @@ class Forecast:
             for tokens in TOKENS:
                 step = Step(config, tokens, workers)
                 step()
-                times.append(min(_seconds(step) for _ in range(STEPS)))
+                times.append(min(time_once(step) for _ in range(STEPS)))
         per_token = (times[1] - times[0]) / (TOKENS[1] - TOKENS[0])
         return times[0] - per_token * TOKENS[0], per_token
 
@@ -79,9 +80,3 @@ class Forecast:
         ends = [tokens_of(task, n, config.max_length) for n in (first, last)]  # nothing longer is drawn before its time
         tokens = (last - first + 1) * sum(ends) / 2
         return per_token * tokens * config.samples / self.threads
-
-
-def _seconds(run: Callable[[], None]) -> float:
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began

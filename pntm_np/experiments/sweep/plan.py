@@ -6,13 +6,12 @@ user's is there by its name alone; where that file is, the command line says eac
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.sweep.grid import GridError, Planned, check_count
-from pntm_np.runtime.files import locked, write_atomically
+from pntm_np.runtime.files import json_bytes, locked, write_atomically
 from pntm_np.runtime.untrusted import CheckpointError, read_bytes, read_json
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run
@@ -65,7 +64,7 @@ def write_plan(directory: Path, runs: list[Planned]) -> None:
     path = directory / FILE
     with locked(directory / ".sweep.lock"):
         rows = [{"variant": r.variant, "config": r.config.as_json()} for r in extend_plan(directory, runs)]
-        content = (json.dumps({"runs": rows}, indent=1) + "\n").encode()
+        content = json_bytes({"runs": rows}, indent=1)
         if not path.exists() or read_bytes(path) != content:
             write_atomically(path, content)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.sweep.grid import Planned
-from pntm_np.runtime.files import FULL, open_own, write_atomically
+from pntm_np.runtime.files import FULL, json_bytes, open_own, write_atomically
 from pntm_np.runtime.untrusted import CheckpointError, is_count, parse, printable, read_end, read_json
 from pntm_np.training.run import Run, RunBusy
 
@@ -99,7 +98,7 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], 
         retried = outcome.state in ("crashed", "hung") and attempts <= care.retries
         if not retried:
             if outcome.failed:
-                write_atomically(directory / FAILURE, (json.dumps(asdict(outcome) | {"step": step}) + "\n").encode())
+                write_atomically(directory / FAILURE, json_bytes(asdict(outcome) | {"step": step}))
             return outcome
         if _wait_until(stop, min(10.0, 0.5 * 2**attempts)):
             return Outcome("stopped")
