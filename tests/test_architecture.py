@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+LONGEST = 350  # lines of a source file
 ALLOWED = {
     "autodiff": set(),
     "tasks": set(),
@@ -84,3 +86,15 @@ def test_only_the_backend_names_cupy():
             if path != ROOT / "autodiff" / "backend.py":
                 assert not imported(path) & {"cupy", "cupyx"}, path
                 assert "import_module" not in path.read_text(), path
+
+
+def test_the_engine_knows_nothing_of_models():
+    for path in sources("autodiff"):
+        found = re.findall(r"\b(?:pntm_np|p-ntm|ntm|mingru|lstm|transformer|heads?)\b", path.read_text(), re.IGNORECASE)
+        assert not found, f"{path.relative_to(ROOT)}: {found}"
+
+
+def test_no_source_file_is_long():
+    every = [path for package in ALLOWED for path in sources(package)] + sorted((ROOT / "pntm_np").rglob("*.js"))
+    long = {str(path.relative_to(ROOT)): n for path in every if (n := path.read_text().count("\n")) > LONGEST}
+    assert not long
