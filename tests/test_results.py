@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pntm_np.evaluation.score import evaluate, evaluation_memory
+from pntm_np.evaluation.score import evaluate
 from pntm_np.evaluation.trained import load_trained, task_of
 from pntm_np.experiments.report.build import report
 from pntm_np.experiments.sweep.collect import read_collected
 from pntm_np.experiments.sweep.grid import read_grid
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import load
+from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pntm_np import protocol
 from pntm_np.commands.interrupt import signals
 from pntm_np.commands.options import SEED, backend_option, bench_threads_option, json_option, refuse_options
 from pntm_np.commands.output import say, table
@@ -19,24 +20,32 @@ from pntm_np.runtime.signals import Stopped
 from pntm_np.scans import FORMS
 
 BENCHED = ("ntm", "pntm")
+MANY = Count(1, 10**6)
+LENGTHS = f"{protocol.BENCH_LENGTHS[0]}:{protocol.BENCH_LENGTHS[-1]}"
+runs_option = click.option(
+    "--runs", type=MANY, default=protocol.BENCH_RUNS, show_default=True, help="Timed, of each length."
+)
+warmup_option = click.option(
+    "--warmup", type=MANY, default=protocol.BENCH_WARMUP, show_default=True, help="Not timed, before them."
+)
 
 
 @click.group(
     invoke_without_command=True, short_help="Time NTM and P-NTM, as in the paper; or training steps.", cls=click.Group
 )
 @click.option(
-    "--lengths", type=Lengths(), default="8:65536", show_default=True, help="8:65536 is 8, 16, 32, ..; or a list."
+    "--lengths", type=Lengths(), default=LENGTHS, show_default=True, help=f"{LENGTHS} is 8, 16, 32, ..; or a list."
 )
 @click.option(
     "--models", type=Names("model", list(BENCHED)), default=",".join(BENCHED), show_default=True, help="Which to time."
 )
 @click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: all that can run here]")
-@click.option("--batch", type=Count(1, 10**6), default=8, show_default=True, help="Sequences at a time.")
-@click.option("--runs", type=Count(1, 10**6), default=10, show_default=True, help="Timed, of each length.")
-@click.option("--warmup", type=Count(1, 10**6), default=3, show_default=True, help="Not timed, before them.")
+@click.option("--batch", type=MANY, default=protocol.BENCH_BATCH, show_default=True, help="Sequences at a time.")
+@runs_option
+@warmup_option
 @click.option(
     "--patience",
-    type=Count(1, 10**6),
+    type=MANY,
     default=30,
     show_default=True,
     help="A form that takes more seconds than this for one run is not tried at greater lengths.",
@@ -100,10 +109,10 @@ def print_bench(report: dict[str, Any]) -> None:
 )
 @click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: the fastest]")
 @click.option("--lengths", type=Lengths(), default="41,81,121", show_default=True, help="Tokens of a sequence.")
-@click.option("--batch", type=Count(1, 10**6), default=128, show_default=True, help="Sequences of a step.")
-@click.option("--memory-size", type=Count(1, 10**7), default=96, show_default=True, help="Cells.")
-@click.option("--runs", type=Count(1, 10**6), default=10, show_default=True, help="Timed, of each length.")
-@click.option("--warmup", type=Count(1, 10**6), default=3, show_default=True, help="Not timed, before them.")
+@click.option("--batch", type=MANY, default=protocol.BATCH, show_default=True, help="Sequences of a step.")
+@click.option("--memory-size", type=Count(1, 10**7), default=protocol.TRAINING_MEMORY, show_default=True, help="Cells.")
+@runs_option
+@warmup_option
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of weights and batches.")
 @backend_option
 @bench_threads_option

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pntm_np import protocol
 from pntm_np.commands.interrupt import signals, stop
 from pntm_np.commands.options import SEED, backend_option, json_option, task_option, tau_choice, threads_option
 from pntm_np.commands.output import bands_table, cut_off, say, score_line
@@ -19,15 +20,18 @@ from pntm_np.runtime.workers import Workers
 @click.command("eval", short_help="Exact match of a trained machine, by length.")
 @click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
 @task_option
-@click.option("--lengths", type=LengthRange(), help="Every length from A to B. [default: as its run, 1:120]")
-@click.option("--samples", type=Count(1, 10**6), help="Of each length. [default: as its run, 128]")
+@click.option(
+    "--lengths", type=LengthRange(), help=f"Every length from A to B. [default: as its run, 1:{protocol.LONGEST}]"
+)
+@click.option("--samples", type=Count(1, 10**6), help=f"Of each length. [default: as its run, {protocol.SAMPLES}]")
 @click.option(
     "--memory-size",
     type=Cells(1, 10**7),
-    help="Cells; ample: no head can go round. [default: 256, for longer inputs 2 x length + 16]",
+    help=f"Cells; ample: no head can go round. "
+    f"[default: {protocol.EVALUATION_MEMORY}, for longer inputs 2 x length + {protocol.MARGIN}]",
 )
 @tau_choice
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the evaluation set.")
+@click.option("--seed", type=SEED, default=protocol.EVALUATION_SEED, show_default=True, help="Of the evaluation set.")
 @backend_option
 @threads_option
 @click.option("--plot", type=Picture(), help="Draw accuracy against length: .png, .svg or .pdf.")
@@ -54,14 +58,14 @@ def evaluate(
     """
     from pntm_np.evaluation.command import Evaluating, thresholds
     from pntm_np.evaluation.plot import plot_evaluation
-    from pntm_np.evaluation.score import ample_cells, ample_memory, evaluation_memory, require_memory, tokens_of
+    from pntm_np.evaluation.score import ample_cells, ample_memory, require_memory, tokens_of
     from pntm_np.evaluation.trained import load_trained, task_of
 
     trained = load_trained(checkpoint)
     task = task_of(trained, task)
     lengths, samples = lengths or trained.lengths, samples or trained.samples
     ample = memory_size == "ample"
-    cells = ample_cells(tokens_of(task, lengths[1])) if ample else memory_size or evaluation_memory(lengths[1])
+    cells = ample_cells(tokens_of(task, lengths[1])) if ample else memory_size or protocol.evaluation_memory(lengths[1])
     architecture, lower = trained.model.architecture, "--lengths or --memory-size"
     require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
     if ample:  # now exactly, for the answers of some tasks are longer than others

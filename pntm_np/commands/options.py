@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from pntm_np.commands.types import Count, Device, TaskName, Threshold
+from pntm_np.protocol import EVALUATION_MEMORY, MARGIN
 from pntm_np.runtime.workers import cores
 
 MANY, SEED = Count(1, 10**9), Count(0, 2**63 - 1)
@@ -23,6 +24,11 @@ bench_threads_option = click.option(
     "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Shards at a time."
 )
 task_option = click.option("--task", type=TaskName(), help="For a task in a file of yours: path/to/file.py:Name again.")
+memory_option = click.option(
+    "--memory-size",
+    type=Count(1, 10**7),
+    help=f"Cells. [default: {EVALUATION_MEMORY}, or 2 x length + {MARGIN}]",
+)
 tau_options = [
     click.option(
         "--tau",

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from pntm_np.commands.interrupt import signals, stop
-from pntm_np.commands.options import backend_option, json_option, task_option, tau_choice
+from pntm_np.commands.options import backend_option, json_option, memory_option, task_option, tau_choice
 from pntm_np.commands.output import cut_off, say
 from pntm_np.commands.types import Count, Place
 from pntm_np.evaluation.trained import TaskNeeded
+from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime import ram
 from pntm_np.runtime.workers import Workers
 from tasks import TaskError
@@ -23,7 +24,7 @@ from tasks import TaskError
 @click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @task_option
-@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
+@memory_option
 @click.option(
     "--answer-length", type=Count(1, 10**6), help="Symbols of an answer, for a machine of a task without a rule."
 )
@@ -47,7 +48,6 @@ def solve(
     """
     from pntm_np.evaluation.answer import answer, symbols_only
     from pntm_np.evaluation.command import Evaluating, thresholds
-    from pntm_np.evaluation.score import evaluation_memory
     from pntm_np.evaluation.trained import load_trained, task_of
     from pntm_np.models.footprint import decoding_need
 

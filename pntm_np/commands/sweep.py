@@ -16,6 +16,7 @@ from pntm_np.commands.output import say, table
 from pntm_np.commands.types import Count, Named, Names, Number, Place, Seeds, Setting, Shard, TaskNames
 from pntm_np.evaluation.shown import share
 from pntm_np.models import MODELS
+from pntm_np.protocol import SEEDS
 from pntm_np.runtime.errors import BAD_FILE, FAILED, NOT_AVAILABLE
 from pntm_np.runtime.untrusted import printable
 from pntm_np.runtime.workers import cores
@@ -28,7 +29,11 @@ GRID_OPTIONS = ("grid_file", "preset", "chosen", "names", "seeds", "options")
     cls=click.Group, short_help="Many runs: tasks x models x seeds, here or on a cluster.", invoke_without_command=True
 )
 @click.option("--grid", "grid_file", type=Place(exists=True), help="A TOML file with tasks, variants, seeds, options.")
-@click.option("--preset", type=Named("preset", ["paper"]), help="paper: 6 tasks x 8 models x 10 seeds.")
+@click.option(
+    "--preset",
+    type=Named("preset", ["paper"]),
+    help=f"paper: {len(TASKS)} tasks x {len(MODELS)} models x {len(SEEDS)} seeds.",
+)
 @click.option("--tasks", "chosen", type=TaskNames(), help="With commas between them. [default: all six]")
 @click.option("--models", "names", type=Names("model", list(MODELS)), help="Likewise. [default: pntm]")
 @click.option("--seeds", type=Seeds(), help="How many of the paper's ten, or A,B,.. [default: 1]")
@@ -109,7 +114,7 @@ def asked_for(
     if "model" in dict(options):
         raise click.UsageError("--option model=..: the models are named by --models", ctx)
     models = names or (tuple(MODELS) if preset else ("pntm",))
-    seeds = seeds or (grid.PAPER_SEEDS if preset else grid.seeds_of(1))
+    seeds = seeds or (SEEDS if preset else grid.seeds_of(1))
     common = {"preset": preset or "recipe"} | dict(options)
     return grid.grid(chosen or TASKS.values(), {model: {"model": model} for model in models}, seeds, common)
 

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from pntm_np.commands.interrupt import signals, stop
-from pntm_np.commands.options import backend_option, task_option, tau_choice
+from pntm_np.commands.options import backend_option, memory_option, task_option, tau_choice
 from pntm_np.commands.output import say
-from pntm_np.commands.types import Count, Picture, Place, Threshold
+from pntm_np.commands.types import Picture, Place, Threshold
 
 TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 
@@ -35,7 +35,7 @@ TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 )
 @click.option("--compare-gate-tau", type=Threshold(0.5), help="And its gates'. [default: as --gate-tau]")
 @task_option
-@click.option("--memory-size", type=Count(1, 10**7), help="Cells. [default: 256, or 2 x length + 16]")
+@memory_option
 @tau_choice
 @backend_option
 def trace(

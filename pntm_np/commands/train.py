@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pntm_np import protocol
 from pntm_np.commands.groups import GroupedCommand, under
 from pntm_np.commands.interrupt import signals, stop
 from pntm_np.commands.options import MANY, SEED
@@ -58,15 +59,15 @@ EVALUATION, RUNNING = "Evaluation at the end", "Running"
 @under(START, "--seed", type=SEED, default=0, show_default=True, help="Seed of parameters and batches.")
 @under(START, "--out", type=Place(), help="Run directory. [default: runs/TASK-MODEL-PRESET-SEED]")
 @under(START, "--resume", is_flag=True, help="Continue the run in --out; start it if there is none.")
-@under(OPTIMISATION, "--steps", type=MANY, help="Stop after N steps at the latest. [paper: 500000]")
-@under(OPTIMISATION, "--batch-size", type=MANY, help="Samples in a batch. [paper: 128]")
-@under(OPTIMISATION, "--lr", type=Number(), help="Adam's learning rate. [paper: 0.0005]")
-@under(OPTIMISATION, "--max-length", type=MANY, help="Longest training input. [default: 40]")
+@under(OPTIMISATION, "--steps", type=MANY, help=f"Stop after N steps at the latest. [paper: {protocol.STEPS}]")
+@under(OPTIMISATION, "--batch-size", type=MANY, help=f"Samples in a batch. [paper: {protocol.BATCH}]")
+@under(OPTIMISATION, "--lr", type=Number(), help=f"Adam's learning rate. [paper: {protocol.LEARNING_RATE}]")
+@under(OPTIMISATION, "--max-length", type=MANY, help=f"Longest training input. [default: {protocol.MAX_LENGTH}]")
 @under(
     OPTIMISATION,
     "--memory-size",
     type=CellRange(1, 10**7),
-    help="Training memory size; A:B draws one for every step. [paper: 2 x max-length + 16]",
+    help=f"Training memory size; A:B draws one for every step. [paper: 2 x max-length + {protocol.MARGIN}]",
 )
 @under(
     OPTIMISATION, "--end-token", is_flag=True, default=None, help="End answers with $, which the machine has to write."
@@ -89,13 +90,13 @@ EVALUATION, RUNNING = "Evaluation at the end", "Running"
     default=None,
     help="Round shifts and gates in the other half, once nearly all is learnt. [paper: no]",
 )
-@under(EVALUATION, "--lengths", type=LengthRange(), help="Test lengths. [default: 1:3 x max-length]")
-@under(EVALUATION, "--samples", type=MANY, help="Test inputs of each length. [default: 128]")
+@under(EVALUATION, "--lengths", type=LengthRange(), help=f"Test lengths. [default: 1:{protocol.REACH} x max-length]")
+@under(EVALUATION, "--samples", type=MANY, help=f"Test inputs of each length. [default: {protocol.SAMPLES}]")
 @under(
     EVALUATION,
     "--tau",
     type=Threshold(1),
-    help="Set shifts below X to 0; auto: as in training, or chosen on the training lengths. [paper: 0.01]",
+    help=f"Set shifts below X to 0; auto: as in training, or chosen on the training lengths. [paper: {protocol.TAU}]",
 )
 @under(
     RUNNING,
@@ -112,8 +113,18 @@ EVALUATION, RUNNING = "Evaluation at the end", "Running"
     show_default="all cores",
     help="Does not affect results.",
 )
-@under(RUNNING, "--checkpoint-every", type=MANY, help="Steps between two checkpoints. [paper: 1000]")
-@under(RUNNING, "--eval-every", type=MANY, help="Steps between two tests on the training lengths. [paper: 5000]")
+@under(
+    RUNNING,
+    "--checkpoint-every",
+    type=MANY,
+    help=f"Steps between two checkpoints. [paper: {protocol.CHECKPOINT_EVERY}]",
+)
+@under(
+    RUNNING,
+    "--eval-every",
+    type=MANY,
+    help=f"Steps between two tests on the training lengths. [paper: {protocol.EVAL_EVERY}]",
+)
 @under(RUNNING, "--json", "as_json", is_flag=True, help="Print one JSON document to stdout, nothing else.")
 @click.option("--size", "sizes", type=Size(), multiple=True, help="Model size other than the paper's: width=64, ..")
 @click.option("--option", "rare", type=Rare(), multiple=True, help="Set a rarely needed option: cool-down=3000, ..")

@@ -8,12 +8,13 @@ from collections.abc import Callable
 import numpy as np
 
 from autodiff import array_module, backend, to_host
-from pntm_np.evaluation.score import Evaluation, evaluate, paper_cells
+from pntm_np.evaluation.score import Evaluation, evaluate
 from pntm_np.evaluation.shown import share
 from pntm_np.evaluation.thresholds import CANDIDATES, choose_thresholds
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import PAPER, Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.protocol import memory_for
 from pntm_np.runtime.progress import PREPARING, Progress
 from pntm_np.runtime.untrusted import CheckpointError
 from pntm_np.runtime.workers import Workers
@@ -78,7 +79,7 @@ def thresholds(evaluating: Evaluating, tau: Asked, gate_tau: Asked, say: Callabl
             evaluating.model,
             evaluating.task,
             trained.max_length,
-            paper_cells(trained.max_length),
+            memory_for(trained.max_length),
             options,
             evaluating.workers,
             names,

@@ -23,18 +23,6 @@ from tasks import NOTHING, Task, batch
 ROWS = 64  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
 DEVICE_ROWS = 4096
 DRAWN = 200  # symbols of the longest input that is drawn to see how many tokens there are
-MARGIN = 16  # cells, the paper's: between heads that went one cell for each symbol of input and answer
-MEMORY = 256  # the paper's cells, for inputs of up to 120 symbols
-
-
-def paper_cells(longest: int) -> int:
-    """The paper's rule for a memory in which no head comes round to where it began."""
-    return 2 * longest + MARGIN
-
-
-def evaluation_memory(longest: int) -> int:
-    """The paper's 256 cells, or by the paper's rule what a longer input needs."""
-    return max(MEMORY, paper_cells(longest))
 
 
 def ample_cells(tokens: int) -> int:

@@ -11,4 +11,5 @@ from pntm_np.models.ntm.layer import NTM
 from pntm_np.models.options import DEFAULT, PAPER, Options, Thresholds
 from pntm_np.models.pntm import PNTM
 from pntm_np.models.registry import MODELS, build
-from pntm_np.models.stack import TRAINING_MEMORY, Stack
+from pntm_np.models.stack import Stack
+from pntm_np.protocol import TRAINING_MEMORY

@@ -15,7 +15,8 @@ import autodiff as ad
 from autodiff.backend import Array
 from pntm_np.models.layers import Weights, linear, part
 from pntm_np.models.options import DEFAULT, Options
-from pntm_np.models.stack import TRAINING_MEMORY, Stack
+from pntm_np.models.stack import Stack
+from pntm_np.protocol import TRAINING_MEMORY
 
 
 @dataclass(frozen=True)

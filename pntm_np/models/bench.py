@@ -6,10 +6,9 @@ from pntm_np.models.mingru import MinGRU
 from pntm_np.models.ntm.layer import NTM
 from pntm_np.models.pntm import PNTM
 from pntm_np.models.stack import Stack
-
-WIDTH, CELLS, CELL = 128, 512, 16
+from pntm_np.protocol import BENCH_CELL, BENCH_WIDTH
 
 BENCH_MODELS = {
-    "bench-pntm": Stack(WIDTH, (MinGRU(3), PNTM(1, CELL)), ("mingru", "pntm")),
-    "bench-ntm": Stack(WIDTH, (NTM(1, CELL, WIDTH),), ("ntm",)),
+    "bench-pntm": Stack(BENCH_WIDTH, (MinGRU(3), PNTM(1, BENCH_CELL)), ("mingru", "pntm")),
+    "bench-ntm": Stack(BENCH_WIDTH, (NTM(1, BENCH_CELL, BENCH_WIDTH),), ("ntm",)),
 }

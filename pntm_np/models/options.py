@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pntm_np.models.layers import straight_through
+from pntm_np.protocol import TAU
 from pntm_np.scans import FORMS
 
 Observer = Callable[[int, str, Any], None]  # the layer's number, the name of what it shows, and its value
@@ -19,7 +20,7 @@ class Thresholds(NamedTuple):
     gate_tau: float = 0.0  # minGRU's gates closer than this to 0 or 1 become 0 or 1
 
 
-PAPER = Thresholds(0.01, 0.0)  # the paper's stable inference
+PAPER = Thresholds(TAU, 0.0)  # the paper's stable inference
 
 
 @dataclass(frozen=True)

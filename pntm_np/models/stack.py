@@ -13,8 +13,7 @@ from pntm_np.models.initial import initial_weight
 from pntm_np.models.layers import Weights, block_shapes, feed_forward, norm, part
 from pntm_np.models.mixer import Mixer
 from pntm_np.models.options import DEFAULT, Options
-
-TRAINING_MEMORY = 96  # cells; the paper's 2 x 40 + 16
+from pntm_np.protocol import TRAINING_MEMORY
 
 
 @dataclass(frozen=True)

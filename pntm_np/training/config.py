@@ -6,16 +6,16 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from autodiff import backend
+from pntm_np import protocol
 from pntm_np.models import MODELS, PAPER, STARTS, Architecture, build
 from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.scans import FORMS, default_form
-from pntm_np.training.presets import MAX_LENGTH, PRESETS, preset_options
+from pntm_np.training.presets import PRESETS, preset_options
 from tasks import Task, TaskError, check_name, check_symbols
 
 LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "samples": 10**7}
 MOST_CELLS = 10**7
 SOLVED = 0.99, 3  # of the training lengths are answered, at so many evaluations in a row: the last steps may begin
-QUIET, PATIENCE = 1e-8, 500  # the paper's early stop: the gradient's infinity norm stays below for so many steps
 Cells = int | tuple[int, int]  # of the memory: so many, or a number that is drawn between two for every step
 
 
@@ -26,9 +26,9 @@ class Config:
     model: str = "pntm"
     sizes: dict[str, int] = field(default_factory=dict)
     preset: str = "paper"
-    steps: int = 500_000
-    batch_size: int = 128
-    lr: float = 5e-4
+    steps: int = protocol.STEPS
+    batch_size: int = protocol.BATCH
+    lr: float = protocol.LEARNING_RATE
     start: str = "uniform"  # the distribution of the initial weights
     head_gain: float = 1.0  # by which the initial shift weights of half of the heads are multiplied
     restart_after: int = 0  # steps: the unit of the milestones that a machine has to reach; 0: there are none
@@ -37,31 +37,31 @@ class Config:
     clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
     noise: float = 0.0  # deviation of the noise on the logits of shifts and gates in half of every batch
     rounding: bool = False  # of shifts and gates in the other half, once most inputs are answered
-    max_length: int = 40
-    memory_size: Cells = 96
+    max_length: int = protocol.MAX_LENGTH
+    memory_size: Cells = protocol.TRAINING_MEMORY
     learnt_memory_size: Cells | None = None  # once the training lengths are learnt; as before if None
     seed: int = 0
     form: str = "chunked"
     backend: str = "cpu"
-    checkpoint_every: int = 1_000
-    eval_every: int = 5_000
+    checkpoint_every: int = protocol.CHECKPOINT_EVERY
+    eval_every: int = protocol.EVAL_EVERY
     stop_when_solved: bool = False
     end_token: bool = False
-    lengths: tuple[int, int] = (1, 120)  # of the final evaluation
-    samples: int = 128  # of each of these lengths
+    lengths: tuple[int, int] = (1, protocol.LONGEST)  # of the final evaluation
+    samples: int = protocol.SAMPLES  # of each of these lengths
     tau: float | str = PAPER.tau  # of that evaluation; "auto": both thresholds as in training, or chosen on its lengths
 
     @classmethod
     def of(cls, task: Task, preset: str, **given: Any) -> Config:
         """A preset with what the user gave."""
         given = {name: value for name, value in given.items() if value is not None}
-        longest, model = given.get("max_length", MAX_LENGTH), given.get("model", "pntm")
+        longest, model = given.get("max_length", protocol.MAX_LENGTH), given.get("model", "pntm")
         _require(type(longest) is int, "max_length", longest, "an integer")  # others follow from it
         _require(isinstance(model, str) and model in MODELS, "model", model, f"one of {', '.join(MODELS)}")
         form = {"form": default_form(given.get("backend", "cpu"))}
         options = form | preset_options(preset, model, longest) | given
-        if "cool_down" not in given and type(options["steps"]) is int:
-            options["cool_down"] = min(options.get("cool_down", 0), options["steps"])
+        if "cool_down" in options.keys() - given.keys() and type(options["steps"]) is int:
+            options["cool_down"] = min(options["cool_down"], options["steps"])
         return cls(task.name, task.symbols, preset=preset, **options)
 
     def __post_init__(self) -> None:

@@ -14,11 +14,12 @@ from pntm_np.evaluation.fit import Fit, fit, training_samples
 from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.protocol import PATIENCE, QUIET
 from pntm_np.runtime.errors import DIVERGED, PntmError
 from pntm_np.runtime.randomness import BATCHES, EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.workers import Workers
-from pntm_np.training.config import PATIENCE, QUIET, SOLVED, Config
+from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
 from pntm_np.training.milestones import MOST, is_late

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from autodiff import array_module
 from autodiff.backend import Array
-
-BETA_1, BETA_2, EPS = 0.9, 0.999, 1e-8
+from pntm_np.protocol import ADAM_EPSILON, BETA_1, BETA_2
 
 
 class Moments(NamedTuple):
@@ -27,7 +26,7 @@ def adam(params: Array, gradient: Array, moments: Moments, step: int, lr: float,
     g *= g
     v += (g - v) * (apply * (1 - BETA_2))
     direction = xp.sqrt(v * (1 / (1 - BETA_2**step)))
-    direction += EPS
+    direction += ADAM_EPSILON
     xp.divide(m, direction, out=direction)
     direction *= apply * (lr / (1 - BETA_1**step))
     params -= direction

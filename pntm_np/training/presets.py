@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pntm_np.evaluation.score import MARGIN, evaluation_memory, paper_cells
+from pntm_np.protocol import MARGIN, REACH, evaluation_memory, memory_for
 
 PRESETS = ("recipe", "paper")
-MAX_LENGTH = 40  # symbols, the paper's
-
-PAPER: dict[str, Any] = {"steps": 500_000, "batch_size": 128, "eval_every": 5_000, "checkpoint_every": 1_000}
 
 BASELINE: dict[str, Any] = {"batch_size": 32, "eval_every": 1_000, "checkpoint_every": 500}
 RECIPES: dict[str, dict[str, Any]] = {
@@ -52,14 +49,14 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 def preset_options(preset: str, model: str, max_length: int) -> dict[str, Any]:
-    """The options of a run that a preset gives."""
-    common = {"memory_size": paper_cells(max_length), "lengths": (1, 3 * max_length)}
+    """The options of a run that a preset gives; the others are the paper's."""
+    usual, longest = memory_for(max_length), REACH * max_length
+    common: dict[str, Any] = {"memory_size": usual, "lengths": (1, longest)}
     if preset == "paper":
-        return common | PAPER
+        return common
     recipe = common | RECIPES[model.partition("-")[0]]
-    usual = paper_cells(max_length)
     if model == "pntm":  # heads that have met in small memories learn not to part too far
         recipe["memory_size"] = (2 * usual // 3, usual)
     if model == "ntm":  # the same, more gently; and content addressing has to meet as many cells as there will be
-        recipe["learnt_memory_size"] = (2 * max_length + MARGIN // 2, evaluation_memory(3 * max_length))
+        recipe["learnt_memory_size"] = (2 * max_length + MARGIN // 2, evaluation_memory(longest))
     return recipe

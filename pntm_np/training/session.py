@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pntm_np.evaluation.score import evaluate, evaluation_memory, paper_cells, require_memory, tokens_of
+from pntm_np.evaluation.score import evaluate, require_memory, tokens_of
 from pntm_np.evaluation.thresholds import choose_thresholds
 from pntm_np.models import PAPER, Options
 from pntm_np.models.checkpoint import load
 from pntm_np.models.footprint import BYTES, training_need
+from pntm_np.protocol import EVALUATION_SEED, evaluation_memory, memory_for
 from pntm_np.runtime import ram
 from pntm_np.runtime.files import unusable
 from pntm_np.runtime.randomness import PARAMETERS, generator
@@ -27,7 +28,6 @@ from pntm_np.training.rounding import thresholds
 from pntm_np.training.run import Progress, Run, RunError
 from tasks import TASKS, Task
 
-EVALUATION_SEED = 0
 PARAMETER_COPIES = 14  # gradients, moments, and what is made of them, at the peak; measured
 SAMPLE_BYTES = 22  # of each token of a batch: tokens, targets, mask, and what they are made of; measured
 MAY_CHANGE = ("steps", "checkpoint_every", "tau")  # on resuming: they change no number of a step
@@ -179,7 +179,7 @@ def final_result(
     if config.tau == "auto" and progress.rounding:  # it is used as it was trained
         options = Options(config.form, *thresholds(progress.rounding))
     elif config.tau == "auto":
-        cells = paper_cells(config.max_length)
+        cells = memory_for(config.max_length)
         options = choose_thresholds(model, task, config.max_length, cells, options, workers, stop=stop)
     run.save_model(config, progress, options.thresholds)
     first, last = config.lengths

@@ -20,8 +20,8 @@ from autodiff import backend
 from pntm_np.experiments.bench.clock import summary, time_once
 from pntm_np.experiments.bench.machine import PeakMemory
 from pntm_np.models import BENCH_MODELS, Options
-from pntm_np.models.bench import CELL, CELLS, WIDTH
 from pntm_np.models.footprint import BYTES
+from pntm_np.protocol import BENCH_BATCH, BENCH_CELL, BENCH_LENGTHS, BENCH_MEMORY, BENCH_RUNS, BENCH_WARMUP, BENCH_WIDTH
 from pntm_np.runtime import ram
 from pntm_np.runtime.errors import FAILED, PntmError
 from pntm_np.runtime.signals import Stopped
@@ -40,10 +40,10 @@ CHECKED, ROWS = 256, 8  # the longest length, and the most sequences, of the com
 class Settings:
     models: tuple[str, ...] = MODELS
     forms: tuple[str, ...] = ("sequential", "paper", "chunked", "fused")
-    lengths: tuple[int, ...] = tuple(2**k for k in range(3, 17))
-    batch: int = 8
-    runs: int = 10
-    warmup: int = 3
+    lengths: tuple[int, ...] = BENCH_LENGTHS
+    batch: int = BENCH_BATCH
+    runs: int = BENCH_RUNS
+    warmup: int = BENCH_WARMUP
     backend: str = "cpu"
     threads: int = 1
     patience: float = 30.0  # seconds of one run; a form that takes longer is not tried at greater lengths
@@ -72,9 +72,9 @@ class Disagreement(PntmError, RuntimeError):
 
 def need(form: str, batch: int, length: int) -> int:
     """Bytes at the peak: input and output, and what the form makes; the paper's factor is a measured peak."""
-    ends = 2 * batch * length * WIDTH
-    work = batch * min(length, SEGMENT) * 40 * WIDTH if form != "paper" else batch * length * (6 * CELLS * CELL)
-    states = STATES * batch * CELLS * (CELL + 2)
+    ends, memory = 2 * batch * length * BENCH_WIDTH, batch * BENCH_MEMORY
+    work = batch * min(length, SEGMENT) * 40 * BENCH_WIDTH if form != "paper" else memory * length * 6 * BENCH_CELL
+    states = STATES * memory * (BENCH_CELL + 2)
     return int(BYTES * (ends + work + states))
 
 
@@ -98,7 +98,7 @@ class Contestant:
     def _shard(self, x: Any, y: Any, stop: Callable[[], bool]) -> None:
         length = x.shape[1]
         segment = length if self.form == "paper" else SEGMENT
-        state, options = self.model.initial_state(len(x), CELLS, xp=self.xp), Options(form=self.form)
+        state, options = self.model.initial_state(len(x), BENCH_MEMORY, xp=self.xp), Options(form=self.form)
         for t in range(0, length, segment):
             if stop():
                 raise Stopped
@@ -109,7 +109,7 @@ class Contestant:
 def inputs(settings: Settings, length: int, most: int | None = None) -> Any:
     """What a bench reads, or the first ``most`` sequences of it."""
     rng = np.random.default_rng([settings.seed, length])
-    x = rng.standard_normal((min(settings.batch, most or settings.batch), length, WIDTH), np.float32)
+    x = rng.standard_normal((min(settings.batch, most or settings.batch), length, BENCH_WIDTH), np.float32)
     return ad.to_device(x, settings.backend)
 
 

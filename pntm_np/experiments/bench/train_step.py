@@ -15,6 +15,7 @@ import numpy as np
 from autodiff import backend
 from pntm_np.experiments.bench.clock import summary, time_once
 from pntm_np.models.footprint import training_need
+from pntm_np.protocol import BATCH, BENCH_RUNS, BENCH_WARMUP, TRAINING_MEMORY
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form
@@ -65,10 +66,10 @@ class TrainSettings:
     models: tuple[str, ...] = ("pntm",)
     forms: tuple[str, ...] = ()  # the fastest one if empty
     lengths: tuple[int, ...] = (41, 81, 121)
-    batch: int = 128
-    memory_size: int = 96
-    runs: int = 10
-    warmup: int = 3
+    batch: int = BATCH
+    memory_size: int = TRAINING_MEMORY
+    runs: int = BENCH_RUNS
+    warmup: int = BENCH_WARMUP
     backend: str = "cpu"
     threads: int = 1
     seed: int = 0

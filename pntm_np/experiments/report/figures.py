@@ -13,7 +13,8 @@ from pntm_np.experiments.bench.forward import need
 from pntm_np.experiments.bench.plot import against_length, conditions, lines, plot_bench, style
 from pntm_np.experiments.report import paper
 from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, OURS, Material, Trained, budgets
-from pntm_np.experiments.report.tables import BUDGET
+from pntm_np.experiments.report.tables import BUDGET, LONGER
+from pntm_np.protocol import BENCH_LENGTHS, LONGEST, MAX_LENGTH
 from pntm_np.runtime.plotting import pyplot, write_figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
@@ -67,7 +68,7 @@ def sensitivity(material: Material) -> Figure:
             axes.set_xticks(range(len(groups)), names, fontsize=8, **slanted)
             axes.set(ylim=(-0.04, 1.16), yticks=np.linspace(0, 1, 6), xlim=(-0.6, len(groups) - 0.4))
             axes.grid(axis="y", alpha=0.3)
-        figure.supylabel("exact match on lengths 41 to 120", fontsize=10)
+        figure.supylabel(f"exact match on lengths {LONGER}", fontsize=10)
         write_figure(figure, *paths)
 
     return Figure(
@@ -115,22 +116,23 @@ def by_length(material: Material, groups: list[str]) -> Figure:
     ]
 
     def draw(*paths: Path) -> None:
+        ticks = range(0, LONGEST + 1, MAX_LENGTH)
         figure, grid = pyplot().subplots(
             len(groups), 6, figsize=(13, 0.9 + 2 * len(groups)), layout="constrained", sharex=True, sharey=True,
             squeeze=False,
         )  # fmt: skip
         for k, group in enumerate(groups):
             for axes, task in zip(grid[k], paper.TASKS, strict=True):
-                axes.axvspan(0, 40, color="0.9", lw=0)
+                axes.axvspan(0, MAX_LENGTH, color="0.9", lw=0)
                 shown = material.of(group, task)
                 if not shown:
-                    axes.text(60, 0.5, "no runs", ha="center", va="center", color="0.45", fontsize=9)
+                    axes.text(LONGEST // 2, 0.5, "no runs", ha="center", va="center", color="0.45", fontsize=9)
                 for n, run in enumerate(shown):
                     at = [(row["length"], row["exact_match"]) for row in run.result["by_length"]]
                     axes.plot(
                         *zip(*at, strict=True), color=COLOURS[n % 6], ls=("-", "--")[n // 6 % 2], lw=1.3, alpha=0.85
                     )
-                axes.set(xlim=(0, 120), ylim=(-0.04, 1.06), xticks=(0, 40, 80, 120), yticks=(0, 0.5, 1))
+                axes.set(xlim=(0, LONGEST), ylim=(-0.04, 1.06), xticks=ticks, yticks=(0, 0.5, 1))
                 axes.grid(alpha=0.3)
                 if k == 0:
                     axes.set_title(task, fontsize=11)
@@ -143,7 +145,8 @@ def by_length(material: Material, groups: list[str]) -> Figure:
         "Accuracy against length",
         "Exact match by length; every curve is a run, the training lengths are shaded. "
         f"{BUDGET}. Ours: {budgets(material, groups)}",
-        f"Curves of exact match against input length 1 to 120, {len(runs)} runs, a panel for each task and machine.",
+        f"Curves of exact match against input length 1 to {LONGEST}, {len(runs)} runs, a panel for each task and "
+        "machine.",
         ["task", "architecture", "seed", "length", "exact match"],
         rows,
         draw,
@@ -153,7 +156,7 @@ def by_length(material: Material, groups: list[str]) -> Figure:
 def speed(bench: dict[str, Any]) -> Figure:
     ntm = paper.SECONDS["NTM"]
     beside = {
-        f"paper, {name} ({paper.DEVICE})": (paper.LENGTHS, [a / b for a, b in zip(ntm, seconds, strict=True)])
+        f"paper, {name} ({paper.DEVICE})": (BENCH_LENGTHS, [a / b for a, b in zip(ntm, seconds, strict=True)])
         for name, seconds in paper.SECONDS.items()
         if name != "NTM"
     }

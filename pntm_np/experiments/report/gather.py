@@ -13,6 +13,7 @@ from pntm_np.experiments.report import paper
 from pntm_np.experiments.sweep.collect import KIND, collected
 from pntm_np.experiments.sweep.supervise import failure
 from pntm_np.models.titles import TITLES
+from pntm_np.protocol import LEARNING_RATE, SAMPLES, TRAINING_MEMORY
 from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
 from pntm_np.scans import FORMS
 from pntm_np.training.config import SOLVED, Config
@@ -169,8 +170,8 @@ def _foreign(config: Config, known: list[Config]) -> str:
         here, there = getattr(config, name), getattr(rules, name)
         if here != there:
             return f"its {name} is {here!r}, and {there!r} by --preset {config.preset}"
-    if config.samples != paper.SAMPLES and config.model in paper.SPREAD:  # whose perfect runs are counted
-        return f"its samples is {config.samples}, and the paper's {paper.SAMPLES}"
+    if config.samples != SAMPLES and config.model in paper.SPREAD:  # whose perfect runs are counted
+        return f"its samples is {config.samples}, and the paper's {SAMPLES}"
     return "there is a run like it already" if config in known else ""
 
 
@@ -257,7 +258,7 @@ def _budget(runs: list[Trained]) -> str:
     for run in runs:
         c = run.config
         text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
-        text += f" with a learning rate of {c.lr:g}" if c.lr != paper.LEARNING_RATE else ""
+        text += f" with a learning rate of {c.lr:g}" if c.lr != LEARNING_RATE else ""
         text += f", which it reaches after {c.warm_up:,}" if c.warm_up else ""
         text += ", initial weights as in Flax" if c.start == "flax" else ""
         text += f", half of the heads with initial shift weights times {c.head_gain:g}" if c.head_gain != 1 else ""
@@ -272,11 +273,11 @@ def _budget(runs: list[Trained]) -> str:
         text += f"{noise}, {LATER_NOISE * c.noise:g} {most if c.rounding else 'once learnt'}" if c.noise else ""
         rounded = f", shifts and gates rounded in the other half, ever more, {most}"
         text += rounded if c.rounding else ""
-        text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != paper.CELLS else ""
+        text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != TRAINING_MEMORY else ""
         text += f", memories of {_cells(c.learnt_memory_size)} cells once learnt" if c.learnt_memory_size else ""
-        text += ", thresholds chosen on lengths 1 to 40" if c.tau == "auto" and not c.rounding else ""
+        text += f", thresholds chosen on lengths 1 to {c.max_length}" if c.tau == "auto" and not c.rounding else ""
         text += f", stopped {learnt}" if c.stop_when_solved and not c.cool_down else ""
-        text += f", judged on {c.samples} inputs of each length" if c.samples != paper.SAMPLES else ""
+        text += f", judged on {c.samples} inputs of each length" if c.samples != SAMPLES else ""
         found[text] = found.get(text, 0) + 1
     if len(found) == 1:
         return next(iter(found))

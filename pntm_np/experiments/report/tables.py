@@ -16,15 +16,17 @@ from pntm_np.experiments.bench.plot import conditions
 from pntm_np.experiments.bench.record import partner
 from pntm_np.experiments.report import paper
 from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, Far, Material, Trained, budgets
+from pntm_np.protocol import BATCH, BENCH_LENGTHS, EVALUATION_SEED, LONGEST, MAX_LENGTH, SAMPLES, SEEDS, STEPS
 from pntm_np.runtime.untrusted import printable
-from pntm_np.training.session import EVALUATION_SEED
 
 ARCHITECTURES = ("lstm", "mingru", "transformer", *MACHINES)
 TRANSFORMERS = ("transformer-nope", "transformer-rope", "transformer-alibi", "transformer-fire")
 BUDGET = (
-    f"The paper trained ten runs each with batches of {paper.BATCH} for up to {paper.ITERATIONS:,} iterations, and did "
-    "not look beyond length 40 meanwhile"
+    f"The paper trained ten runs each with batches of {BATCH} for up to {STEPS:,} iterations, and did "
+    f"not look beyond length {MAX_LENGTH} meanwhile"
 )
+LONGER = f"{MAX_LENGTH + 1} to {LONGEST}"  # the lengths of the score
+FAR = tuple(range(2 * MAX_LENGTH, LONGEST + 1, MAX_LENGTH))  # single lengths to look at
 TIME = 4096  # steps of NTM whose time P-NTM is given
 
 
@@ -99,7 +101,7 @@ def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         rows.append([NAMES[group], "ours", *map(best, runs), each])
         if group in paper.BEST:
-            rows.append(["", "paper", *paper.BEST[group], str(paper.RUNS * (4 if group == "transformer" else 1))])
+            rows.append(["", "paper", *paper.BEST[group], str(len(SEEDS) * (4 if group == "transformer" else 1))])
     encodings = groups == TRANSFORMERS
     shown = ORDER if "transformer" in groups else groups
     return Table(
@@ -107,7 +109,7 @@ def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
         "Best score of the Transformers by positional encoding" if encodings else "Best score by architecture and task",
         ["architecture", "", *paper.TASKS.values(), "runs each"],
         rows,
-        "Exact match on lengths 41 to 120, the best of the runs of each task"
+        f"Exact match on lengths {LONGER}, the best of the runs of each task"
         f"{'' if encodings else ', for Transformers of all four positional encodings'}. {BUDGET}. "
         f"Ours: {budgets(material, [g for g in shown if g != 'transformer'])}",
         marked=True,
@@ -122,7 +124,7 @@ def spread(material: Material) -> Table:
             continue
         scores = [run.score for run in runs]
         perfect = sum(run.perfect for run in runs) / (len(runs) + failed)
-        trained = statistics.fmean(run.mean(1, 40) for run in runs)
+        trained = statistics.fmean(run.mean(1, MAX_LENGTH) for run in runs)
         tasks = len({run.config.task for run in runs})
         row = [
             NAMES[group],
@@ -135,14 +137,14 @@ def spread(material: Material) -> Table:
             trained,
         ]
         rows.append([*row, *paper.SPREAD.get(group, (None, None, None))])
-    columns = ["architecture", "tasks", "runs", "failed", "perfect", "mean", "deviation", "mean on 1 to 40"]
+    columns = ["architecture", "tasks", "runs", "failed", "perfect", "mean", "deviation", f"mean on 1 to {MAX_LENGTH}"]
     return Table(
         "spread",
         "How many runs are perfect",
         [*columns, "paper: perfect", "paper: mean", "paper: deviation"],
         rows,
-        "The share of runs, over all tasks and seeds, that answered all inputs of lengths 41 to 120 exactly, 10,240 if "
-        "nothing else is said; a run that failed is not perfect. "
+        f"The share of runs, over all tasks and seeds, that answered all inputs of lengths {LONGER} exactly, "
+        f"{(LONGEST - MAX_LENGTH) * SAMPLES:,} if nothing else is said; a run that failed is not perfect. "
         "Mean and deviation (of the population) of the scores of all runs that ended, "
         f"and their mean exact match on the training lengths. {BUDGET}. Ours: {budgets(material, ORDER)}",
     )
@@ -163,16 +165,17 @@ def every_run(material: Material) -> Table:
             r["restarts"],
             r["stopped_by"],
         ]
-        rows.append([*what, run.core_minutes, *cuts, run.score, run.mean(1, 40), *(run.mean(n, n) for n in (80, 120))])
+        single = (run.mean(n, n) for n in FAR)
+        rows.append([*what, run.core_minutes, *cuts, run.score, run.mean(1, MAX_LENGTH), *single])
     columns = ["architecture", "task", "seed", "batch", "rate", "iterations", "restarts", "ended by"]
     columns += ["core-minutes", "tau", "gate tau", "score"]
     failed = "".join(f" {run.place.name} failed: {run.cause}." for run in material.failed)
     return Table(
         "runs",
         "Every run",
-        [*columns, "on 1 to 40", "at 80", "at 120"],
+        [*columns, f"on 1 to {MAX_LENGTH}", *(f"at {n}" for n in FAR)],
         rows,
-        f"Score: exact match on lengths 41 to 120; beside it on the training lengths, and on single lengths. "
+        f"Score: exact match on lengths {LONGER}; beside it on the training lengths, and on single lengths. "
         f"Core-minutes are of training and evaluation together.{failed}",
     )
 
@@ -225,7 +228,7 @@ def timings(bench: dict[str, Any]) -> Table:
 
     rows = []
     for length in lengths:
-        theirs = [dict(zip(paper.LENGTHS, s, strict=True)).get(length) for s in paper.SECONDS.values()]
+        theirs = [dict(zip(BENCH_LENGTHS, s, strict=True)).get(length) for s in paper.SECONDS.values()]
         shown = ["-" if s is None else duration(s) for s in theirs]
         rows.append([length, *(cell(kind, length) for kind in kinds), *shown])
     return Table(
@@ -265,9 +268,9 @@ def same_time(bench: dict[str, Any]) -> Table:
     for form, line in lines.items():
         if beside := ntm.get(partner(form)):
             rows.append(_reach(f"ours, P-NTM {form}, NTM {partner(form)}", beside, line))
-    theirs = dict(zip(paper.LENGTHS, paper.SECONDS["NTM"], strict=True))[TIME]
+    theirs = dict(zip(BENCH_LENGTHS, paper.SECONDS["NTM"], strict=True))[TIME]
     for name in ("P-NTM, sequential", "P-NTM, parallel"):
-        line = list(zip(paper.LENGTHS, paper.SECONDS[name], strict=True))
+        line = list(zip(BENCH_LENGTHS, paper.SECONDS[name], strict=True))
         rows.append(_reach(f"paper, {name}", theirs, line))
     return Table(
         "same-time",

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from pntm_np.evaluation.score import evaluation_memory, tokens_of
+from pntm_np.evaluation.score import ROWS, tokens_of
 from pntm_np.experiments.bench.clock import time_once
 from pntm_np.experiments.bench.train_step import Step
 from pntm_np.experiments.sweep.grid import Planned
 from pntm_np.models import Options
+from pntm_np.protocol import TAU, evaluation_memory
 from pntm_np.runtime.workers import Workers
 from pntm_np.training.config import Config
 from tasks import TASKS, Task, find
@@ -64,10 +65,10 @@ class Forecast:
 
     def _decoding(self, config: Config) -> float:
         """Seconds of a token of one sequence, in one thread."""
-        architecture, rows = config.architecture(), 64
+        architecture, rows = config.architecture(), ROWS
         params = architecture.init(np.random.default_rng(0))
         state = architecture.initial_state(rows, evaluation_memory(config.lengths[1]))
-        token, options = np.zeros(rows, "int64"), Options(form=config.form, tau=0.01)
+        token, options = np.zeros(rows, "int64"), Options(form=config.form, tau=TAU)
         with Workers(1):
             state, _ = architecture.step(params, state, token, options)
             began = time.perf_counter()

@@ -21,15 +21,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pntm_np.models import MODELS
+from pntm_np.protocol import SEEDS
 from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.runtime.untrusted import CheckpointError, is_shallow, read_bytes
 from pntm_np.training.config import PRESETS, Config, ConfigError
 from tasks import TASKS, Task, TaskError, find
 
-PAPER_SEEDS = tuple(int(s) for s in np.random.SeedSequence(0).generate_state(10))
 FIXED = ("task", "symbols", "seed")  # of a configuration: a grid gives them in its own way
 OPTIONS = tuple(f.name for f in fields(Config) if f.name not in FIXED)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")  # a variant's, and a part of its directories'
@@ -105,8 +103,8 @@ def _tasks(names: Any) -> list[Task]:
 
 def seeds_of(given: Any) -> tuple[int, ...]:
     """A count of the paper's ten, or a list."""
-    if type(given) is int and 1 <= given <= len(PAPER_SEEDS):
-        return PAPER_SEEDS[:given]
+    if type(given) is int and 1 <= given <= len(SEEDS):
+        return SEEDS[:given]
     if isinstance(given, (list, tuple)) and given and all(type(s) is int and 0 <= s < 2**63 for s in given):
         if len(set(given)) == len(given):
             return tuple(given)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from pntm_np.evaluation.answer import symbols_only
 from pntm_np.evaluation.command import Evaluating, thresholds
-from pntm_np.evaluation.score import evaluation_memory, paper_cells
 from pntm_np.evaluation.trained import TaskNeeded, Trained, load_trained, task_of
 from pntm_np.experiments.trace.document import as_json
 from pntm_np.experiments.trace.explain import explain
@@ -19,6 +18,7 @@ from pntm_np.experiments.trace.variants import effect_of_reads, source_of_reads
 from pntm_np.experiments.trace.words import settings
 from pntm_np.models.checkpoint import Model
 from pntm_np.models.footprint import decoding_need
+from pntm_np.protocol import evaluation_memory, memory_for
 from pntm_np.runtime import ram
 from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.runtime.files import write_atomically
@@ -65,8 +65,8 @@ def check(text: str, task: Task, cells: int | None, say: Callable[[str], None]) 
             f"the text has {len(text):,} symbols and the memory {cells:,} cells: heads would come round to where they "
             f"began; --memory-size {wanted} has room"
         )
-    if cells is not None and cells < paper_cells(len(text)):
-        say(f"heads may come round in {cells:,} cells; --memory-size {paper_cells(len(text))} is the paper's rule")
+    if cells is not None and cells < memory_for(len(text)):
+        say(f"heads may come round in {cells:,} cells; --memory-size {memory_for(len(text))} is the paper's rule")
     return cells or wanted
 
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from pntm_np.commands.types import CellRange, Cells, Count, LengthRange, Seeds, Setting, Shard, Size, Threshold, Value
-from pntm_np.experiments.sweep.grid import PAPER_SEEDS
+from pntm_np.protocol import SEEDS
 
 GOOD: list[tuple[Value, str, Any]] = [
     (Threshold(1), "1", 1.0),
@@ -25,7 +25,7 @@ GOOD: list[tuple[Value, str, Any]] = [
     (CellRange(1, 9), "9", 9),
     (CellRange(1, 9), "1:9", (1, 9)),
     (CellRange(1, 9), "5:5", (5, 5)),
-    (Seeds(), "3", PAPER_SEEDS[:3]),
+    (Seeds(), "3", SEEDS[:3]),
     (Seeds(), "3,", (3,)),
     (Seeds(), "0,5", (0, 5)),
     (Shard(), "1/1", (1, 1)),

@@ -17,13 +17,13 @@ from pntm_np.evaluation.score import (
     ample_cells,
     ample_memory,
     evaluate,
-    evaluation_memory,
     groups,
     problems,
     tokens_of,
 )
 from pntm_np.evaluation.shown import share
 from pntm_np.models import Options
+from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime.randomness import BATCHES, JUDGE, THRESHOLDS, generator
 from pntm_np.runtime.untrusted import CheckpointError
 from pntm_np.runtime.workers import Workers

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pntm_np.experiments.sweep.grid import PAPER_SEEDS, GridError, grid, read_grid, seeds_of, shard
+from pntm_np.experiments.sweep.grid import GridError, grid, read_grid, seeds_of, shard
 from pntm_np.experiments.sweep.plan import extend_plan, read_plan, write_plan
 from pntm_np.models import MODELS
+from pntm_np.protocol import SEEDS
 from pntm_np.training.run import Run
 from tasks import TASKS
 
@@ -86,9 +87,9 @@ def test_no_variants(tmp_path):
 
 
 def test_the_papers_seeds_and_size():
-    assert tuple(np.random.SeedSequence(0).generate_state(10).tolist()) == PAPER_SEEDS
-    assert seeds_of(3) == PAPER_SEEDS[:3] and seeds_of([7]) == (7,)
-    runs = grid(TASKS.values(), {m: {} for m in MODELS}, PAPER_SEEDS, {"preset": "paper"})
+    assert tuple(np.random.SeedSequence(0).generate_state(10).tolist()) == SEEDS
+    assert seeds_of(3) == SEEDS[:3] and seeds_of([7]) == (7,)
+    runs = grid(TASKS.values(), {m: {} for m in MODELS}, SEEDS, {"preset": "paper"})
     assert len(runs) == len({run.name for run in runs}) == 480
     assert {run.config.steps for run in runs} == {500_000} and {run.config.batch_size for run in runs} == {128}
 

@@ -1,0 +1,47 @@
+"""The paper's numbers in one place: its models, how they are trained and evaluated, and how they are timed.
+
+Commands, help texts, presets and the report are made from these. Where the paper gives no number the comment says so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# training
+STEPS = 500_000
+BATCH = 128
+LEARNING_RATE = 5e-4
+BETA_1, BETA_2, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's usual ones
+QUIET, PATIENCE = 1e-8, 500  # early stop: the gradient's infinity norm stays below for so many steps
+MAX_LENGTH = 40  # symbols of the longest training input
+SEEDS = tuple(int(s) for s in np.random.SeedSequence(0).generate_state(10))  # the paper has ten and does not name them
+EVAL_EVERY, CHECKPOINT_EVERY = 5_000, 1_000  # steps; ours
+
+# evaluation
+REACH = 3  # the longest test input in training lengths
+LONGEST = REACH * MAX_LENGTH
+SAMPLES = 128  # of each length
+TAU = 0.01  # shift strengths below it become 0
+EVALUATION_SEED = 0  # ours
+
+# memory
+MARGIN = 16
+
+
+def memory_for(longest: int) -> int:
+    """Cells for inputs of up to so many symbols: no head comes round to where it began."""
+    return 2 * longest + MARGIN
+
+
+TRAINING_MEMORY, EVALUATION_MEMORY = memory_for(MAX_LENGTH), memory_for(LONGEST)
+
+
+def evaluation_memory(longest: int) -> int:
+    """The paper's cells of an evaluation, or by the same rule what a longer input needs."""
+    return max(EVALUATION_MEMORY, memory_for(longest))
+
+
+# efficiency
+BENCH_WIDTH, BENCH_MEMORY, BENCH_CELL = 128, 512, 16  # with one read and one write head
+BENCH_LENGTHS = tuple(2**k for k in range(3, 17))
+BENCH_BATCH, BENCH_RUNS, BENCH_WARMUP = 8, 10, 3
