@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pntm_np.evaluation.score import evaluate
+from pntm_np.evaluation import Context, Settings, evaluate
 from pntm_np.evaluation.trained import load_trained, task_of
 from pntm_np.experiments.report.build import report
 from pntm_np.experiments.sweep.collect import read_collected
 from pntm_np.experiments.sweep.grid import read_grid
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import load
-from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form
 
@@ -44,7 +43,8 @@ def test_a_shipped_machine_is_that_of_its_run_and_answers_as_it_says(machine):
     with Workers(1) as workers:
         options = Options(default_form("cpu"), *model.thresholds)
         task = task_of(trained, None)
-        now = evaluate(model, task, lengths, 4, run.result["evaluation_seed"], evaluation_memory(120), options, workers)
+        settings = Settings(lengths, 4, run.result["evaluation_seed"], options=options)
+        now = evaluate(model, task, settings, Context(workers))
     assert [score.exact_match for score in now.by_length] == [1.0] * len(lengths)
 
 

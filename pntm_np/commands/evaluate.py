@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ from pntm_np.commands.interrupt import signals, stop
 from pntm_np.commands.options import SEED, backend_option, json_option, task_option, tau_choice, threads_option
 from pntm_np.commands.output import bands_table, cut_off, say, score_line
 from pntm_np.commands.types import Cells, Count, LengthRange, Picture, Place
+from pntm_np.evaluation import Asked, Context, Evaluation, Settings, score
+from pntm_np.evaluation.trained import load_trained, ready, task_of
+from pntm_np.runtime.progress import Progress
 from pntm_np.runtime.workers import Workers
 
 
@@ -56,52 +61,37 @@ def evaluate(
     right to its last symbol. The score is the mean over the lengths that are longer than those of
     training. The inputs depend on --seed alone; without options this is the evaluation of its run.
     """
-    from pntm_np.evaluation.command import Evaluating, thresholds
-    from pntm_np.evaluation.plot import plot_evaluation
-    from pntm_np.evaluation.score import ample_cells, ample_memory, require_memory, tokens_of
-    from pntm_np.evaluation.trained import load_trained, task_of
-
     trained = load_trained(checkpoint)
     task = task_of(trained, task)
-    lengths, samples = lengths or trained.lengths, samples or trained.samples
+    (first, last), samples = lengths or trained.lengths, samples or trained.samples
     ample = memory_size == "ample"
-    cells = ample_cells(tokens_of(task, lengths[1])) if ample else memory_size or protocol.evaluation_memory(lengths[1])
-    architecture, lower = trained.model.architecture, "--lengths or --memory-size"
-    require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
+    if ample:
+        memory_size = score.ample_cells(score.tokens_of(task, last))
+    cells, every = memory_size or protocol.evaluation_memory(last), range(first, last + 1)
+    settings = Settings(every, samples, seed, cells, max_length=trained.max_length, device=backend)
+    lower = "--lengths or --memory-size"
+    require = partial(score.require_memory, trained.model.architecture, task, threads=threads, lower=lower)
+    require(settings)
     if ample:  # now exactly, for the answers of some tasks are longer than others
-        cells = ample_memory(task, range(lengths[0], lengths[1] + 1), samples, seed)
-        require_memory(architecture, task, lengths, samples, cells, backend, threads, lower)
+        settings = replace(settings, memory_size=score.ample_memory(task, settings))
+        require(settings)
     began = time.perf_counter()
     with signals, Workers(threads) as workers:
-        evaluating = Evaluating(trained, task, backend, workers, stop)
-        options = thresholds(evaluating, tau, gate_tau, say)
-        found = evaluating.run(lengths, samples, seed, cells, options)
-    report = {
-        "task": task.name,
-        "model": trained.model.name,
-        "trained_to_length": trained.max_length,
-        "end_token": trained.end_token,
-        "tau": options.tau,
-        "gate_tau": options.gate_tau,
-        "memory_size": cells,
-        "seed": seed,
-        "samples": samples,
-        **found.as_json(trained.max_length),
-    }
+        context = Context(workers, stop=stop)
+        model, options = ready(trained, task, Asked(tau, gate_tau), backend, context, say)
+        with Progress("length", len(every)) as shown:
+            found = score.evaluate(model, task, replace(settings, options=options), context.on(shown))
     if as_json:
-        click.echo(json.dumps(report))
+        click.echo(json.dumps(found.as_json()))
     else:
-        print_evaluation(report, found, trained.max_length)
+        print_evaluation(found)
     say(f"{len(found.by_length) * samples:,} answers in {time.perf_counter() - began:.1f} s")
     if plot:
-        told = " with end token" if trained.end_token else ""
-        title = f"{trained.model.name} on {task.name}{told}, trained on lengths up to {trained.max_length}"
-        plot_evaluation(found, plot, title, trained.max_length)
+        found.plot(plot)
 
 
-def print_evaluation(report: dict[str, Any], found: Any, max_length: int) -> None:
-    settings = f"{cut_off(report)}, memory {report['memory_size']}, seed {report['seed']}"
-    told = " with end token" if report["end_token"] else ""
-    click.echo(f"{report['model']} on {report['task']}{told}: {settings}\n")
-    bands_table(found, max_length)
+def print_evaluation(found: Evaluation) -> None:
+    report = found.as_json()
+    click.echo(f"{found.title}: {cut_off(report)}, memory {report['memory_size']}, seed {report['seed']}\n")
+    bands_table(found.by_length, found.settings.max_length)
     score_line(report)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pntm_np.evaluation.shown import share
+from pntm_np.evaluation.report import LengthScore, bands, share
 from pntm_np.runtime.untrusted import printable
 
 
@@ -39,12 +39,10 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
     Console(width=200, highlight=False, markup=False).print(shown)  # a narrow terminal wraps; nothing is left out
 
 
-def bands_table(found: Any, max_length: int) -> None:
-    from pntm_np.evaluation.bands import bands
-
+def bands_table(scores: list[LengthScore], max_length: int) -> None:
     rows = [
         [f"{b.first}..{b.last}", share(b.exact_match, 3), share(b.token_accuracy, 3), f"{b.chance:.1e}", b.trained]
-        for b in bands(found, max_length)
+        for b in bands(scores, max_length)
     ]
     table(
         ["length", "exact match", "tokens right", "chance", ""],

@@ -13,7 +13,10 @@ from pntm_np.commands.interrupt import signals, stop
 from pntm_np.commands.options import backend_option, json_option, memory_option, task_option, tau_choice
 from pntm_np.commands.output import cut_off, say
 from pntm_np.commands.types import Count, Place
-from pntm_np.evaluation.trained import TaskNeeded
+from pntm_np.evaluation import Asked, Context
+from pntm_np.evaluation.answer import answer, symbols_only
+from pntm_np.evaluation.trained import TaskNeeded, load_trained, ready, task_of
+from pntm_np.models.footprint import decoding_need
 from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime import ram
 from pntm_np.runtime.workers import Workers
@@ -46,12 +49,7 @@ def solve(
 
     Beside it stands the right answer if it differs, with the places where it does.
     """
-    from pntm_np.evaluation.answer import answer, symbols_only
-    from pntm_np.evaluation.command import Evaluating, thresholds
-    from pntm_np.evaluation.trained import load_trained, task_of
-    from pntm_np.models.footprint import decoding_need
-
-    trained = load_trained(checkpoint)
+    trained, asked = load_trained(checkpoint), Asked(tau, gate_tau)
     if trained.end_token and answer_length:
         raise click.BadParameter(
             f"{answer_length}; this machine ends its answers itself, with $: leave it out", param_hint="--answer-length"
@@ -59,7 +57,7 @@ def solve(
     try:
         task = task_of(trained, task)
     except TaskNeeded as needed:
-        if "auto" in (tau, gate_tau):
+        if asked.auto:
             raise
         if not trained.end_token and not answer_length:
             raise TaskNeeded(f"{needed}, or say how long an answer is: --answer-length N") from None
@@ -80,10 +78,9 @@ def solve(
     need = decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16 + (answer_length or 0), cells)
     ram.require(need, f"an answer with {cells:,} cells", "--memory-size", backend)
     with signals, Workers(1) as workers:
-        evaluating = Evaluating(trained, task, backend, workers, stop)
-        options = thresholds(evaluating, tau, gate_tau, say)
+        model, options = ready(trained, task, asked, backend, Context(workers, stop=stop), say)
         say(f"{trained.model.name}: {cut_off(options.thresholds._asdict())}, memory {cells}")
-        answers = answer(evaluating.model, task, list(texts), cells, options, answer_length, evaluating.stop)
+        answers = answer(model, task, list(texts), cells, options, answer_length, stop)
     if as_json:
         click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))
         return

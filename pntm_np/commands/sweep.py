@@ -14,7 +14,7 @@ from pntm_np.commands.interrupt import signals, stop
 from pntm_np.commands.options import json_option, refuse_options
 from pntm_np.commands.output import say, table
 from pntm_np.commands.types import Count, Named, Names, Number, Place, Seeds, Setting, Shard, TaskNames
-from pntm_np.evaluation.shown import share
+from pntm_np.evaluation.report import share
 from pntm_np.models import MODELS
 from pntm_np.protocol import SEEDS
 from pntm_np.runtime.errors import BAD_FILE, FAILED, NOT_AVAILABLE

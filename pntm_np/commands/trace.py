@@ -11,6 +11,7 @@ from pntm_np.commands.interrupt import signals, stop
 from pntm_np.commands.options import backend_option, memory_option, task_option, tau_choice
 from pntm_np.commands.output import say
 from pntm_np.commands.types import Picture, Place, Threshold
+from pntm_np.evaluation import Asked
 
 TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 
@@ -64,19 +65,18 @@ def trace(
         raise click.UsageError("there is nothing to make; expected -o FILE (page.html, ..) or --explain")
     if beside and not in_words and not any(out.suffix.lower() == ".html" for out in outs):
         raise click.UsageError("--compare and --compare-tau need -o FILE.html or --explain: other files show one trace")
-    asked = [render.Asked(checkpoint, tau, gate_tau)]
+    machines = [(checkpoint, Asked(tau, gate_tau))]
     if beside:
-        other = render.Asked(
-            compare or checkpoint,
-            tau if compare_tau is None else compare_tau,
-            gate_tau if compare_gate_tau is None else compare_gate_tau,
+        other = Asked(
+            tau if compare_tau is None else compare_tau, gate_tau if compare_gate_tau is None else compare_gate_tau
         )
-        asked.append(other)
+        machines.append((compare or checkpoint, other))
 
     with signals:
         kinds = {out.suffix.lower() for out in outs}
-        traced = render.trace(asked, text, task, memory_size, backend, kinds, say, stop)
-        places, contents = [each.place for each in asked], {}
+        question = render.Question(text, task, memory_size, backend, kinds)
+        traced = render.trace(machines, question, say, stop)
+        places, contents = [place for place, _ in machines], {}
         for out in outs:
             contents[out] = render.rendered(traced, places, out.suffix.lower(), stop)
         words = render.told(traced, stop) if in_words else []

@@ -27,9 +27,10 @@ from pntm_np.commands.types import (
     TaskName,
     Threshold,
 )
+from pntm_np.evaluation import Context
 from pntm_np.models import MODELS
 from pntm_np.runtime.untrusted import printable
-from pntm_np.runtime.workers import cores
+from pntm_np.runtime.workers import Workers, cores
 from pntm_np.scans import FORMS
 from pntm_np.training import PRESETS, Config, Run
 from tasks import TASKS
@@ -174,7 +175,7 @@ def train(
     shown = display.display(config, printable(title))
     with signals:
         with shown:
-            result = session.conduct(run, config, task, resume, threads, shown, stop)
+            result = session.conduct(run, config, task, resume, Context(Workers(threads), shown, stop))
         if result is None:
             again = ["pntm", "train", *([task.source] if task.source else []), "--resume", "--out", str(run.directory)]
             say(f"stopped and saved; go on with: {shlex.join(again)}")
@@ -198,10 +199,9 @@ def print_options(model: str, preset: str, max_length: int | None) -> None:
 
 def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     from pntm_np.evaluation.answer import example
-    from pntm_np.evaluation.score import Evaluation, LengthScore
+    from pntm_np.evaluation.report import LengthScore
     from pntm_np.training import cost
 
-    found = Evaluation([LengthScore(**row) for row in result["by_length"]])
     max_length = result["config"]["max_length"]
     why = {"steps": "all steps done", "solved": "learnt", "quiet": "the gradient vanished"}[result["stopped_by"]]
     if result["solved_at"] and result["step"] > result["solved_at"]:
@@ -209,7 +209,7 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     again = f" after {result['restarts']} restart{'s' * (result['restarts'] > 1)}" if result["restarts"] else ""
     click.echo(f"{result['task']}: {why} at step {result['step']:,}{again}; evaluated with {cut_off(result)}")
     click.echo(f"{spent(cost.total(run))}\n")
-    bands_table(found, max_length)
+    bands_table([LengthScore(**row) for row in result["by_length"]], max_length)
     score_line(result)
     named = ["--task", task.source] if task.source else []
     longer = ["pntm", "eval", str(run.directory), *named, "--lengths", str(10 * max_length)]

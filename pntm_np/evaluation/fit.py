@@ -7,16 +7,16 @@ be seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from autodiff import array_module, softmax_cross_entropy, to_host
+from pntm_np.evaluation.context import Context
 from pntm_np.evaluation.score import tokens_of
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
 from pntm_np.runtime.randomness import generator
 from pntm_np.runtime.signals import Stopped
-from pntm_np.runtime.workers import Workers
 from tasks import Batch, Task, batch
 
 LENGTHS = 40  # at the most, spread over the training lengths
@@ -62,20 +62,13 @@ def training_samples(task: Task, max_length: int, samples: int, purpose: int, se
             yield length, Batch(*(part[k : k + rows] for part in drawn))
 
 
-def fit(
-    model: Model,
-    samples: list[tuple[int, Batch]],
-    memory_size: int,
-    options: Options,
-    workers: Workers,
-    stop: Callable[[], bool] = lambda: False,
-) -> Fit:
+def fit(model: Model, samples: list[tuple[int, Batch]], memory_size: int, options: Options, context: Context) -> Fit:
     xp = array_module(model.params["embed.weight"])
     if options.form not in ("chunked", "fused"):
         options = replace(options, form="chunked")  # exact as decoding is, and fast
 
     def one(sample: tuple[int, Batch]) -> tuple[int, int, float]:
-        if stop():
+        if context.stop():
             raise Stopped
         tokens, targets, mask = map(xp.asarray, sample[1])
         logits = model.forward(tokens, memory_size, options)
@@ -84,7 +77,7 @@ def fit(
         return sample[0], int(to_host(xp.sum(right))), float(to_host(loss))
 
     right, loss = dict.fromkeys((length for length, _ in samples), 0), 0.0
-    for length, count, lost in workers.map(one, samples):
+    for length, count, lost in context.workers.map(one, samples):
         right[length] += count
         loss += lost
     inputs = dict.fromkeys(right, 0)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from autodiff import array_module
+from pntm_np.evaluation.context import Context
 from pntm_np.evaluation.decode import decode
-from pntm_np.models import Architecture, Options
+from pntm_np.evaluation.report import Evaluation, LengthScore
+from pntm_np.evaluation.settings import Settings
+from pntm_np.models import Architecture
 from pntm_np.models.checkpoint import Model
 from pntm_np.models.footprint import decoding_need
 from pntm_np.runtime import ram
 from pntm_np.runtime.randomness import EVALUATION, generator
-from pntm_np.runtime.workers import Workers
 from tasks import NOTHING, Task, batch
 
-ROWS = 64  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
-DEVICE_ROWS = 4096
 DRAWN = 200  # symbols of the longest input that is drawn to see how many tokens there are
 
 
@@ -33,39 +31,9 @@ def ample_cells(tokens: int) -> int:
     return 2 * tokens + 1
 
 
-def ample_memory(task: Task, lengths: Iterable[int], samples: int, seed: int) -> int:
+def ample_memory(task: Task, settings: Settings) -> int:
     """The cells that are ample for all of an evaluation's problems."""
-    every = (p for n in lengths for p in problems(task, n, samples, seed))
-    return ample_cells(max(len(p.prompt) + len(p.answer) for p in every))
-
-
-@dataclass(frozen=True)
-class LengthScore:
-    length: int
-    samples: int
-    exact_match: float
-    token_accuracy: float
-    chance: float  # of an answer made of random output symbols
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    by_length: list[LengthScore]
-
-    def mean(self, figure: str, first: int = 1, last: float = math.inf) -> float:
-        """The mean over lengths: each counts the same."""
-        found = [getattr(score, figure) for score in self.by_length if first <= score.length <= last]
-        return float(np.mean(found)) if found else float("nan")
-
-    def as_json(self, max_length: int) -> dict[str, Any]:
-        """Means over all lengths, and the score: the mean exact match on lengths longer than those of training."""
-        longer = [score.length for score in self.by_length if score.length > max_length]
-        return {
-            "score": self.mean("exact_match", max_length + 1) if longer else None,
-            "score_lengths": [min(longer), max(longer)] if longer else None,
-            **{figure: self.mean(figure) for figure in ("exact_match", "token_accuracy", "chance")},
-            "by_length": [asdict(score) for score in self.by_length],
-        }
+    return ample_cells(max(len(p.prompt) + len(p.answer) for p in all_problems(task, settings)))
 
 
 class Problem(NamedTuple):
@@ -81,6 +49,11 @@ def problems(task: Task, length: int, samples: int, seed: int) -> list[Problem]:
     prompts = np.concatenate([x, np.full((len(x), 1), task.separator)], axis=1)
     answers = [np.concatenate([row[row != NOTHING], np.array(end, np.int64)]) for row in y]
     return [Problem(length, *pair) for pair in zip(prompts, answers, strict=True)]
+
+
+def all_problems(task: Task, settings: Settings) -> Iterator[Problem]:
+    """Length by length."""
+    return (p for n in settings.lengths for p in problems(task, n, settings.samples, settings.seed))
 
 
 def groups(every: Iterable[Problem], rows: int) -> Iterator[list[Problem]]:
@@ -108,43 +81,22 @@ def tokens_of(task: Task, length: int, longest: int = DRAWN) -> int:
 
 
 def require_memory(
-    architecture: Architecture,
-    task: Task,
-    lengths: tuple[int, int],
-    samples: int,
-    cells: int,
-    device: str,
-    threads: int,
-    lower: str,
-    longest: int = DRAWN,
+    architecture: Architecture, task: Task, settings: Settings, threads: int, lower: str, longest: int = DRAWN
 ) -> None:
     """Refuse an evaluation that cannot fit, before anything is made; no input beyond ``longest`` is drawn for that."""
-    at_once = ROWS if device == "cpu" else DEVICE_ROWS
-    total = samples * (lengths[1] - lengths[0] + 1)
-    rows, together = min(at_once, total), min(threads, -(-total // at_once)) if device == "cpu" else 1
-    need = decoding_need(architecture, rows, tokens_of(task, lengths[1], longest), cells) * together
-    ram.require(need, f"evaluating inputs of {lengths[1]:,} symbols with {cells:,} cells", lower, device)
+    last, cells, at_once = max(settings.lengths), settings.memory_size, settings.rows
+    total = settings.samples * len(settings.lengths)
+    rows, together = min(at_once, total), min(threads, -(-total // at_once)) if settings.device == "cpu" else 1
+    need = decoding_need(architecture, rows, tokens_of(task, last, longest), cells) * together
+    ram.require(need, f"evaluating inputs of {last:,} symbols with {cells:,} cells", lower, settings.device)
 
 
-def evaluate(
-    model: Model,
-    task: Task,
-    lengths: Sequence[int],
-    samples: int,
-    seed: int,
-    memory_size: int,
-    options: Options,
-    workers: Workers,
-    watch: Callable[[LengthScore], None] = lambda score: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Evaluation:
-    """``samples`` problems of each length, answered by greedy decoding; ``watch`` sees each length when it is done."""
-    every = (p for n in lengths for p in problems(task, n, samples, seed))
-    rows = ROWS if array_module(model.params["embed.weight"]) is np else DEVICE_ROWS
+def evaluate(model: Model, task: Task, settings: Settings, context: Context) -> Evaluation:
+    """Problems of every length, answered by greedy decoding; the watcher hears of each length when it is done."""
 
     def right(group: list[Problem]) -> list[tuple[int, bool, float, float]]:
-        limits = np.array([len(p.answer) for p in group])
-        answers = decode(model, [p.prompt for p in group], limits, task.end, memory_size, options, stop)
+        prompts, limits = [p.prompt for p in group], np.array([len(p.answer) for p in group])
+        answers = decode(model, prompts, limits, task.end, settings.memory_size, settings.options, context.stop)
         found = []
         for problem, answer in zip(group, answers, strict=True):
             same = answer[: len(problem.answer)] == problem.answer
@@ -152,12 +104,12 @@ def evaluate(
             found.append((problem.length, bool(same.all()), float(same.mean()), chance))
         return found
 
-    scores, pending = [], {length: [] for length in lengths}
-    for found in workers.map(right, groups(every, rows)):
+    scores, pending = [], {length: [] for length in settings.lengths}
+    for found in context.workers.map(right, groups(all_problems(task, settings), settings.rows)):
         for length, *figures in found:
             pending[length].append(figures)
-        for length in [n for n in pending if len(pending[n]) == samples]:
+        for length in [n for n in pending if len(pending[n]) == settings.samples]:
             exact, tokens, chance = (float(np.mean(column)) for column in zip(*pending.pop(length), strict=True))
-            scores.append(LengthScore(length, samples, exact, tokens, chance))
-            watch(scores[-1])
-    return Evaluation(scores)
+            scores.append(LengthScore(length, settings.samples, exact, tokens, chance))
+            context.watcher.evaluated(scores[-1])
+    return Evaluation(task.name, model.name, task.end_token, settings, scores)

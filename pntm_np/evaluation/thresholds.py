@@ -12,14 +12,16 @@ is "not worth more than a bare mention". An earlier rule was set by looking at l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
-from pntm_np.evaluation.fit import Fit, fit, training_samples
-from pntm_np.models import Options
+from pntm_np.evaluation.context import Context
+from pntm_np.evaluation.fit import fit, training_samples
+from pntm_np.evaluation.settings import Settings
+from pntm_np.models import PAPER, Options, Thresholds
 from pntm_np.models.checkpoint import Model
+from pntm_np.protocol import memory_for
 from pntm_np.runtime.randomness import THRESHOLDS
-from pntm_np.runtime.workers import Workers
 from tasks import Task
 
 CANDIDATES = {
@@ -30,28 +32,40 @@ SAMPLES = 64  # of each length
 DOUBT = math.log(2)  # nats: half as probable
 
 
+class Asked(NamedTuple):
+    """Thresholds as they are asked for: a number, ``auto``, or None, which is the machine's own."""
+
+    tau: float | str | None = None
+    gate_tau: float | str | None = None
+
+    @property
+    def auto(self) -> tuple[str, ...]:
+        """Those that are to be chosen; ``auto`` for the shifts is for the gates as well, unless they have their own."""
+        asked = self._replace(gate_tau="auto") if self.gate_tau is None and self.tau == "auto" else self
+        return tuple(name for name, value in asked._asdict().items() if value == "auto")
+
+    def options(self, form: str, own: Thresholds | None) -> Options:
+        """How to run a machine until some are chosen. One whose training has not ended has none of its own, and is run
+        with the paper's."""
+        start = (own or PAPER)._asdict()
+        start |= {name: float(value) for name, value in self._asdict().items() if value not in (None, "auto")}
+        return Options(form, **start)
+
+
 def choose_thresholds(
-    model: Model,
-    task: Task,
-    max_length: int,
-    memory_size: int,
-    options: Options,
-    workers: Workers,
-    names: tuple[str, ...] = tuple(CANDIDATES),
-    watch: Callable[[str, float, Fit], None] = lambda name, value, fit: None,
-    stop: Callable[[], bool] = lambda: False,
+    model: Model, task: Task, settings: Settings, context: Context, names: tuple[str, ...] = tuple(CANDIDATES)
 ) -> Options:
-    """``options`` with those of the thresholds chosen that are named and that the machine has; ``watch`` sees how well
-    every candidate does."""
-    samples = list(training_samples(task, max_length, SAMPLES, THRESHOLDS, 0))
-    for name, values in CANDIDATES.items():
-        if name not in names or name not in model.architecture.thresholds:
-            continue
+    """The options with those of the thresholds chosen that are named and that the machine has; the watcher hears how
+    well every candidate does."""
+    options, cells = settings.options, memory_for(settings.max_length)
+    wanted = [name for name in CANDIDATES if name in names and name in model.architecture.thresholds]
+    samples = list(training_samples(task, settings.max_length, SAMPLES, THRESHOLDS, 0)) if wanted else []
+    for name in wanted:
         losses = {}
-        for value in values:
-            found = fit(model, samples, memory_size, replace(options, **{name: value}), workers, stop)
+        for value in CANDIDATES[name]:
+            found = fit(model, samples, cells, replace(options, **{name: value}), context)
             losses[value] = found.loss
-            watch(name, value, found)
+            context.watcher.tried(name, value, found)
         options = replace(options, **{name: largest(losses)})
     return options
 

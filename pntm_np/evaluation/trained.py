@@ -1,17 +1,31 @@
-"""What a machine was trained on, as its checkpoint tells. A checkpoint never causes code to be imported."""
+"""A trained machine: what it was trained on, as its checkpoint tells, and all that it takes to run it.
+
+A checkpoint never causes code to be imported.
+"""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from autodiff import array_module
+import numpy as np
+
+from autodiff import array_module, backend, to_host
+from pntm_np.evaluation.context import Context
+from pntm_np.evaluation.settings import Settings
+from pntm_np.evaluation.thresholds import CANDIDATES, Asked, choose_thresholds
+from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model, load
 from pntm_np.runtime.errors import USAGE, PntmError
+from pntm_np.runtime.progress import PREPARING, Progress
 from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.scans import default_form
 from tasks import TASKS, Task, TaskError, check_name, check_symbols
 
 LONGEST = 10**5  # inputs in training
+SILENCE = 1.5  # seconds of preparing after which one is told why nothing happens
 
 
 class Trained(NamedTuple):
@@ -75,3 +89,34 @@ def task_of(trained: Trained, named: Task | None) -> Task:
             f"not on {task.name!r:.60} with {task.symbols!r:.60}"
         )
     return task.with_end_token(trained.end_token)
+
+
+def prepare(model: Model, options: Options, say: Callable[[str], None]) -> None:
+    """One step ahead of the others: it loads compiled kernels, or compiles and keeps them, which is said."""
+    timer = threading.Timer(SILENCE, say, [PREPARING])
+    timer.start()
+    try:
+        xp = array_module(model.params["embed.weight"])
+        with np.errstate(all="ignore"):  # what is not finite is said below
+            _, logits = model.step(model.initial_state(1, 2), xp.zeros(1, "int64"), options)
+    finally:
+        timer.cancel()
+    if why := backend.unkept():
+        say(f"what was compiled is not kept for the next time: {why}")
+    if not to_host(xp.isfinite(logits)).all():
+        raise CheckpointError("what the machine computes is not finite: its parameters are damaged, or it diverged")
+
+
+def ready(
+    trained: Trained, task: Task, asked: Asked, device: str, context: Context, say: Callable[[str], None]
+) -> tuple[Model, Options]:
+    """The machine on its device, and how to run it: with its own thresholds but for those that are asked for."""
+    model = trained.model.to(device)
+    options = asked.options(default_form(device), model.thresholds)
+    prepare(model, options, say)
+    if asked.auto:
+        settings = Settings(options=options, max_length=trained.max_length, device=device)
+        with Progress("threshold", sum(len(CANDIDATES[name]) for name in asked.auto)) as shown:
+            options = choose_thresholds(model, task, settings, context.on(shown), asked.auto)
+        say(f"chosen on lengths up to {trained.max_length}: tau {options.tau:g}, gate-tau {options.gate_tau:g}")
+    return model, options

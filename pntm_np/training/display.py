@@ -7,13 +7,12 @@ import sys
 import time
 from typing import Any, TextIO
 
-from pntm_np.evaluation.bands import EIGHTHS, bars, grouped
 from pntm_np.evaluation.fit import Fit
-from pntm_np.evaluation.score import LengthScore
-from pntm_np.evaluation.shown import share
+from pntm_np.evaluation.report import EIGHTHS, LengthScore, bars, grouped, share
 from pntm_np.runtime.progress import PREPARING, Display, clock_time
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
+from pntm_np.training.loop import Watcher
 
 SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
 BARS = 12  # of lengths, side by side
@@ -51,7 +50,7 @@ class Meter:
         return f"{shown}  {clock_time(elapsed)} gone, {bound}{left} left"
 
 
-class PlainDisplay(Display):
+class PlainDisplay(Display, Watcher):
     """A line every few seconds."""
 
     def __init__(self, config: Config, title: str, stream: TextIO) -> None:
@@ -95,7 +94,7 @@ class PlainDisplay(Display):
             self.say(f"evaluated up to length {score.length}: exact match {share(score.exact_match, 2)}")
 
 
-class LiveDisplay(Display):
+class LiveDisplay(Display, Watcher):
     """A panel that stays in the end."""
 
     transient = False

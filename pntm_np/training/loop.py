@@ -6,19 +6,18 @@ No input longer than those of training is drawn here: whether the machine is don
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import autodiff as ad
+from pntm_np import evaluation
+from pntm_np.evaluation.context import Context
 from pntm_np.evaluation.fit import Fit, fit, training_samples
-from pntm_np.evaluation.score import LengthScore
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
 from pntm_np.protocol import PATIENCE, QUIET
 from pntm_np.runtime.errors import DIVERGED, PntmError
 from pntm_np.runtime.randomness import BATCHES, EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.runtime.signals import Stopped
-from pntm_np.runtime.workers import Workers
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
@@ -53,8 +52,8 @@ class Diverged(PntmError, ArithmeticError):
         }
 
 
-class Watcher(Protocol):
-    """Who looks on; a display."""
+class Watcher(evaluation.Watcher):
+    """Who looks on at a run; a display."""
 
     def preparing(self) -> None: ...
     def began(self, step: int) -> None: ...
@@ -62,24 +61,15 @@ class Watcher(Protocol):
     def stepped(self, step: int, tokens: int, report: Report) -> None: ...
     def judged(self, step: int, found: Fit) -> None: ...
     def restarted(self, step: int) -> None: ...
-    def evaluated(self, score: LengthScore) -> None: ...
 
 
-def train(
-    run: Run,
-    config: Config,
-    task: Task,
-    progress: Progress,
-    workers: Workers,
-    cost: Cost,
-    watcher: Watcher,
-    stop: Callable[[], bool],
-) -> str:
-    """Train from where ``progress`` stands until the end, or until ``stop()``; the state is saved in either case.
+def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, context: Context) -> str:
+    """Train from where ``progress`` stands until the end, or until one is to stop; the state is saved in either case.
 
     The reason of the end: steps, solved, quiet (the paper's early stop), or signal.
     """
-    learner = Learner(config, progress.params, progress.moments, workers)
+    learner = Learner(config, progress.params, progress.moments, context.workers)
+    watcher: Watcher = context.watcher
     watcher.began(progress.step)
     if progress.end:
         watcher.ends(progress.end)
@@ -102,7 +92,7 @@ def train(
         drawn = list(training_samples(task, config.max_length, samples, purpose, progress.step))
         cells = config.most_cells(bool(progress.learnt_at))
         options = Options(config.form, *thresholds(progress.rounding))
-        found = fit(model, drawn, cells, options, workers, stop)
+        found = fit(model, drawn, cells, options, context)
         about = {"rounding": progress.rounding} if config.rounding else {}
         about |= {"certain": found.certain} if purpose == EXAMINE else {}
         row({"exact_match": found.exact_match, "judged_loss": found.token_loss, **about, "by_length": found.right})
@@ -161,7 +151,7 @@ def train(
         except Stopped:
             pass  # what was not finished is made again when the run is resumed
         reasons = {
-            "signal": stop(),
+            "signal": context.stop(),
             "solved": progress.end and progress.step >= progress.end,
             "quiet": progress.quiet >= PATIENCE,
             "steps": progress.step >= config.steps,

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from pntm_np.evaluation.score import LengthScore
+from pntm_np.evaluation.report import LengthScore
 from pntm_np.models import Thresholds, decide_heads
 from pntm_np.models.checkpoint import Model, save
 from pntm_np.runtime.errors import USAGE, PntmError

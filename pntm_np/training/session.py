@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from pntm_np.evaluation.context import Context
 from pntm_np.evaluation.score import evaluate, require_memory, tokens_of
-from pntm_np.evaluation.thresholds import choose_thresholds
-from pntm_np.models import PAPER, Options
+from pntm_np.evaluation.settings import Settings
+from pntm_np.evaluation.thresholds import Asked, choose_thresholds
+from pntm_np.models import DEFAULT, Options
 from pntm_np.models.checkpoint import load
 from pntm_np.models.footprint import BYTES, training_need
-from pntm_np.protocol import EVALUATION_SEED, evaluation_memory, memory_for
+from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime import ram
 from pntm_np.runtime.files import unusable
 from pntm_np.runtime.randomness import PARAMETERS, generator
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.untrusted import CheckpointError
-from pntm_np.runtime.workers import Workers
 from pntm_np.scans.forms import require_fused
 from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.cost import TIMING, Cost
 from pntm_np.training.learner import Learner, shard_cuts
-from pntm_np.training.loop import Diverged, Watcher, train
+from pntm_np.training.loop import Diverged, train
 from pntm_np.training.rounding import thresholds
 from pntm_np.training.run import Progress, Run, RunError
 from tasks import TASKS, Task
@@ -31,6 +31,8 @@ from tasks import TASKS, Task
 PARAMETER_COPIES = 14  # gradients, moments, and what is made of them, at the peak; measured
 SAMPLE_BYTES = 22  # of each token of a batch: tokens, targets, mask, and what they are made of; measured
 MAY_CHANGE = ("steps", "checkpoint_every", "tau")  # on resuming: they change no number of a step
+FOUND = ("score", "score_lengths", "exact_match", "token_accuracy", "chance", "by_length")
+FOUND += ("tau", "gate_tau", "memory_size")  # of the evaluation's report: what a result has of it under the same name
 
 
 def require_fit(config: Config, task: Task, threads: int) -> None:
@@ -46,9 +48,7 @@ def require_fit(config: Config, task: Task, threads: int) -> None:
     parameters = PARAMETER_COPIES * BYTES * architecture.parameter_count()
     samples = SAMPLE_BYTES * config.batch_size * steps
     ram.require(need * min(threads, len(sizes)) + parameters + samples, what, lower, config.backend)
-    cells = evaluation_memory(config.lengths[1])
-    evaluation = (architecture, task, config.lengths, config.samples, cells, config.backend, threads)
-    require_memory(*evaluation, lower="--lengths", longest=config.max_length)
+    require_memory(architecture, task, settings(config), threads, "--lengths", config.max_length)
 
 
 def plan(
@@ -130,32 +130,37 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
     return progress
 
 
-def conduct(
-    run: Run,
-    config: Config,
-    task: Task,
-    resume: bool,
-    threads: int,
-    watcher: Watcher,
-    stop: Callable[[], bool],
-) -> dict[str, Any] | None:
+def settings(config: Config, options: Options = DEFAULT) -> Settings:
+    """The paper's evaluation at the end of a run."""
+    first, last = config.lengths
+    return Settings(
+        range(first, last + 1),
+        config.samples,
+        memory_size=evaluation_memory(last),
+        options=options,
+        max_length=config.max_length,
+        device=config.backend,
+    )
+
+
+def conduct(run: Run, config: Config, task: Task, resume: bool, context: Context) -> dict[str, Any] | None:
     """The run's result; None if it was stopped before its end."""
-    with run.locked(), Workers(threads) as workers:
+    with run.locked(), context.workers as workers:
         progress = open_run(run, config, resume)
         if run.complete:
             return run.read_result()
-        watcher.preparing()
+        context.watcher.preparing()
         Learner(config, progress.params, progress.moments, workers).prepare()  # compiling is not training
-        cost = Cost(run, progress.step, threads)
+        cost = Cost(run, progress.step, workers.threads)
         try:
-            reason = train(run, config, task, progress, workers, cost, watcher, stop)
+            reason = train(run, config, task, progress, cost, context)
         except Diverged as error:
             run.append(TIMING, {"diverged": error.facts})
             raise
         if reason == "signal":
             return None
         try:
-            result = final_result(run, config, task, progress, reason, workers, watcher, stop)
+            result = final_result(run, config, task, progress, reason, context)
         except Stopped:
             return None
         cost.evaluated(progress.step)
@@ -164,29 +169,16 @@ def conduct(
 
 
 def final_result(
-    run: Run,
-    config: Config,
-    task: Task,
-    progress: Progress,
-    reason: str,
-    workers: Workers,
-    watcher: Watcher,
-    stop: Callable[[], bool],
+    run: Run, config: Config, task: Task, progress: Progress, reason: str, context: Context
 ) -> dict[str, Any]:
     """The paper's evaluation of the machine as it was written to disk, with thresholds that are chosen before it."""
-    model = load(run.path("model.safetensors")).to(config.backend)
-    options = Options(config.form, *(PAPER if config.tau == "auto" else (float(config.tau), 0.0)))
+    model, asked = load(run.path("model.safetensors")).to(config.backend), Asked(config.tau)
     if config.tau == "auto" and progress.rounding:  # it is used as it was trained
-        options = Options(config.form, *thresholds(progress.rounding))
-    elif config.tau == "auto":
-        cells = memory_for(config.max_length)
-        options = choose_thresholds(model, task, config.max_length, cells, options, workers, stop=stop)
+        asked = Asked(*thresholds(progress.rounding))
+    start = settings(config, asked.options(config.form, None))
+    options = choose_thresholds(model, task, start, context, asked.auto)
     run.save_model(config, progress, options.thresholds)
-    first, last = config.lengths
-    lengths, cells = range(first, last + 1), evaluation_memory(last)
-    found = evaluate(
-        model, task, lengths, config.samples, EVALUATION_SEED, cells, options, workers, watcher.evaluated, stop
-    )
+    found = evaluate(model, task, settings(config, options), context).as_json()
     return {
         "task": config.task,
         "model": config.model,
@@ -198,11 +190,8 @@ def final_result(
         "restarts": progress.restarts,
         "learnt_at": progress.learnt_at or None,
         "solved_at": progress.solved_at or None,
-        **found.as_json(config.max_length),
-        "tau": options.tau,
-        "gate_tau": options.gate_tau,
-        "memory_size": cells,
-        "evaluation_seed": EVALUATION_SEED,
-        "end_token": config.end_token,
+        **{name: found[name] for name in FOUND},
+        "evaluation_seed": found["seed"],
+        "end_token": found["end_token"],
         "config": config.as_json(),
     }

@@ -34,6 +34,7 @@ HOST_FILES = (  # they handle host arrays on purpose
     "pntm_np/models/checkpoint.py",
     "pntm_np/evaluation/answer.py",
     "pntm_np/evaluation/decode.py",  # prompts and answers; what is between is on the device
+    "pntm_np/evaluation/report.py",
     "pntm_np/evaluation/score.py",
     "pntm_np/models/attention/fused.py",
     "pntm_np/models/initial.py",

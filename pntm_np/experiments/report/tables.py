@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from pntm_np.evaluation.shown import share
+from pntm_np.evaluation.report import share
 from pntm_np.experiments.bench.clock import duration
 from pntm_np.experiments.bench.forward import AGREE
 from pntm_np.experiments.bench.plot import conditions

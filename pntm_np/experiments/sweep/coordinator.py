@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autodiff import backend
-from pntm_np.evaluation.shown import share
+from pntm_np.evaluation.report import share
 from pntm_np.experiments.sweep import cluster, local
 from pntm_np.experiments.sweep.grid import GridError, Planned
 from pntm_np.experiments.sweep.status import Standing, standing

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pntm_np.evaluation.score import ROWS, tokens_of
+from pntm_np.evaluation.score import tokens_of
+from pntm_np.evaluation.settings import ROWS
 from pntm_np.experiments.bench.clock import time_once
 from pntm_np.experiments.bench.train_step import Step
 from pntm_np.experiments.sweep.grid import Planned

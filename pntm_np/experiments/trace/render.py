@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from pntm_np.evaluation import Asked, Context
 from pntm_np.evaluation.answer import symbols_only
-from pntm_np.evaluation.command import Evaluating, thresholds
-from pntm_np.evaluation.trained import TaskNeeded, Trained, load_trained, task_of
+from pntm_np.evaluation.trained import TaskNeeded, Trained, load_trained, ready, task_of
 from pntm_np.experiments.trace.document import as_json
 from pntm_np.experiments.trace.explain import explain
 from pntm_np.experiments.trace.figure import drawn
@@ -32,12 +32,14 @@ class TraceError(PntmError, ValueError):
     exit_code = USAGE
 
 
-class Asked(NamedTuple):
-    """A machine and how to run it."""
+class Question(NamedTuple):
+    """What is traced: one text, on a device, for files of some endings."""
 
-    place: Path
-    tau: float | str | None  # None: the machine's own
-    gate_tau: float | str | None
+    text: str
+    task: Task | None  # None: that of the machine
+    cells: int | None  # None: as many as in an evaluation
+    device: str
+    kinds: set[str]
 
 
 class Traced(NamedTuple):
@@ -45,13 +47,13 @@ class Traced(NamedTuple):
     trace: Trace
 
 
-def load(asked: Asked, named: Task | None) -> tuple[Trained, Task]:
+def load(place: Path, asked: Asked, named: Task | None) -> tuple[Trained, Task]:
     """The machine and its task; one whose task is in a file that was not named is shown without what would be right."""
-    trained = load_trained(asked.place)
+    trained = load_trained(place)
     try:
         return trained, task_of(trained, named)
     except TaskNeeded:
-        if "auto" in (asked.tau, asked.gate_tau) or not trained.end_token:  # it would not know where to end
+        if asked.auto or not trained.end_token:  # it would not know where to end
             raise
         return trained, symbols_only(trained)
 
@@ -80,33 +82,27 @@ def require_room(trained: Trained, text: str, cells: int, kinds: set[str], trace
 
 
 def trace(
-    asked: list[Asked],
-    text: str,
-    named: Task | None,
-    cells: int | None,
-    backend: str,
-    kinds: set[str],
-    say: Callable[[str], None],
-    stop: Callable[[], bool],
+    machines: list[tuple[Path, Asked]], question: Question, say: Callable[[str], None], stop: Callable[[], bool]
 ) -> list[Traced]:
-    """The traces of all machines that were asked for, in their order."""
-    loaded = [load(each, named) for each in asked]
+    """The traces of all machines, in their order."""
+    text, named, cells, device, kinds = question
+    loaded = [load(place, asked, named) for place, asked in machines]
     tasks = {f"{task.name} with {task.symbols}" for _, task in loaded}
     if len(tasks) > 1:
         raise TraceError(f"--compare: the two were trained on {' and '.join(sorted(tasks))}: not on one task")
     models = [trained.model for trained, _ in loaded]
-    if len({each.place for each in asked}) < len(asked) and not models[0].architecture.thresholds:
+    if len({place for place, _ in machines}) < len(machines) and not models[0].architecture.thresholds:
         raise TraceError(f"--compare-tau: {models[0].name} has no shifts or gates to cut off: nothing to compare")
     has_memory = any(model.architecture.has_memory for model in models)
     room = check(text, loaded[0][1], cells if has_memory else None, say)
     for trained, _ in loaded:
-        require_room(trained, text, room, kinds, len(loaded) + 1, backend)  # one more is made to explain them
+        require_room(trained, text, room, kinds, len(loaded) + 1, device)  # one more is made to explain them
     found = []
     with Workers(1) as workers:
-        for (trained, task), each in zip(loaded, asked, strict=True):
-            evaluating = Evaluating(trained, task, backend, workers, stop)
-            options = thresholds(evaluating, each.tau, each.gate_tau, say)
-            found.append(Traced(evaluating.model, record(evaluating.model, task, text, room, options, stop)))
+        context = Context(workers, stop=stop)
+        for (trained, task), (_, asked) in zip(loaded, machines, strict=True):
+            model, options = ready(trained, task, asked, device, context, say)
+            found.append(Traced(model, record(model, task, text, room, options, stop)))
     return found
 
 

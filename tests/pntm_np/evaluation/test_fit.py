@@ -11,11 +11,11 @@ import pytest
 
 import autodiff as ad
 import pntm_np as pn
+from pntm_np.evaluation import Asked, Context, Settings, thresholds
 from pntm_np.evaluation import fit as fitting
-from pntm_np.evaluation import thresholds
 from pntm_np.evaluation.decode import decode
 from pntm_np.evaluation.fit import Fit, fit, training_samples
-from pntm_np.models import Options
+from pntm_np.models import Options, Thresholds
 from pntm_np.runtime.randomness import THRESHOLDS, generator
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.workers import Workers
@@ -37,7 +37,7 @@ def choose(monkeypatch, loss, model="pntm", **more):
 
     monkeypatch.setattr(thresholds, "fit", fitted)
     machine = pn.Model.new(model, 5, np.random.default_rng(0), **sizes)
-    return thresholds.choose_thresholds(machine, PARITY, 40, 96, Options(), None, **more).thresholds
+    return thresholds.choose_thresholds(machine, PARITY, Settings(), Context(None), **more).thresholds
 
 
 def test_the_largest_thresholds_that_do_not_change_the_machine(monkeypatch):
@@ -69,6 +69,26 @@ def test_thresholds_only_where_there_is_something_to_cut(monkeypatch):
     assert choose(monkeypatch, lambda o: 0.0, names=("tau",)) == (0.5, 0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "chosen", "start"),
+    [
+        ((), (), (0.2, 0.05)),
+        ((0.3,), (), (0.3, 0.05)),
+        ((0, 0.1), (), (0.0, 0.1)),
+        (("auto",), ("tau", "gate_tau"), (0.2, 0.05)),
+        (("auto", 0.1), ("tau",), (0.2, 0.1)),
+        ((None, "auto"), ("gate_tau",), (0.2, 0.05)),
+        ((0.3, "auto"), ("gate_tau",), (0.3, 0.05)),
+    ],
+)
+def test_thresholds_as_they_are_asked_for(asked, chosen, start):
+    """A number, auto, or the machine's own; the paper's for a machine that has none."""
+    asked = Asked(*asked)
+    options = asked.options("sequential", Thresholds(0.2, 0.05))
+    assert asked.auto == chosen and (options.form, options.thresholds) == ("sequential", start)
+    assert asked.options("chunked", None).thresholds[0] == (start[0] if isinstance(asked.tau, (int, float)) else 0.01)
+
+
 # the fit to the training lengths
 @pytest.mark.parametrize("end_token", [True, False])
 def test_a_fit_is_judged_as_by_greedy_decoding(end_token, device):
@@ -87,10 +107,10 @@ def test_a_fit_is_judged_as_by_greedy_decoding(end_token, device):
         for far in np.arange(0.05, 1, 0.05, "f4"):  # until some answers are right and some are wrong
             spoilt = {name: w + far * directions[name] for name, w in params.items()}
             machine = pn.Model(machine.name, task.vocabulary, machine.sizes, spoilt)
-            found = fit(machine.to(device), samples, 32, options, workers)
+            found = fit(machine.to(device), samples, 32, options, Context(workers))
             if found.exact_match < 0.98:
                 break
-        slow = fit(machine, samples, 32, replace(options, form="paper"), workers)
+        slow = fit(machine, samples, 32, replace(options, form="paper"), Context(workers))
     assert slow.right == found.right and slow.loss == pytest.approx(found.loss, 1e-5)
     exact, loss, tokens = {}, 0.0, 0
     for length in range(1, 9):
@@ -137,5 +157,6 @@ def test_choosing_can_be_stopped():
     machine = pn.Model.new("pntm", 5, np.random.default_rng(0), width=8, heads=2, cell=4)
     with Workers(1) as workers:
         with pytest.raises(Stopped):
-            thresholds.choose_thresholds(machine, PARITY, 3, 32, Options(), workers, stop=lambda: True)
-        assert thresholds.choose_thresholds(machine, PARITY, 1, 8, Options(), workers), "nobody stops it by default"
+            thresholds.choose_thresholds(machine, PARITY, Settings(max_length=3), Context(workers, stop=lambda: True))
+        settings = Settings(max_length=1)
+        assert thresholds.choose_thresholds(machine, PARITY, settings, Context(workers)), "nobody stops it by default"

@@ -9,19 +9,9 @@ import numpy as np
 import pytest
 
 import pntm_np as pn
-from pntm_np.evaluation import answer, bands, trained
-from pntm_np.evaluation.plot import plot_evaluation
-from pntm_np.evaluation.score import (
-    Evaluation,
-    LengthScore,
-    ample_cells,
-    ample_memory,
-    evaluate,
-    groups,
-    problems,
-    tokens_of,
-)
-from pntm_np.evaluation.shown import share
+from pntm_np.evaluation import Context, Evaluation, LengthScore, Settings, Watcher, answer, evaluate, trained
+from pntm_np.evaluation.report import bands, bars, mean, share
+from pntm_np.evaluation.score import ample_cells, ample_memory, groups, problems, tokens_of
 from pntm_np.models import Options
 from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime.randomness import BATCHES, JUDGE, THRESHOLDS, generator
@@ -38,7 +28,7 @@ class Oracle:
     """Answers by the task's own rule, but for inputs that ``wrong`` picks: there the token at that place is another."""
 
     def __init__(self, task, wrong=lambda text: None, forget_end=False) -> None:
-        self.task, self.wrong, self.forget_end = task.with_end_token(), wrong, forget_end
+        self.name, self.task, self.wrong, self.forget_end = "oracle", task.with_end_token(), wrong, forget_end
         self.params = {"embed.weight": np.zeros((self.task.vocabulary, 1), np.float32)}
 
     def initial_state(self, batch, memory_size):
@@ -63,9 +53,14 @@ class Oracle:
         return (token + 1) % self.task.vocabulary if self.wrong(text) == place else token
 
 
-def run(task, oracle, lengths, samples=10, end_token=True, threads=1, seed=0):
+def run(task, oracle, lengths, samples=10, end_token=True, threads=1, seed=0, max_length=40):
+    settings = Settings(lengths, samples, seed, 9, max_length=max_length)
     with Workers(threads) as workers:
-        return evaluate(oracle, task.with_end_token(end_token), lengths, samples, seed, 9, Options(), workers)
+        return evaluate(oracle, task.with_end_token(end_token), settings, Context(workers))
+
+
+def report(rows, max_length=40):
+    return Evaluation("parity-check", "pntm", False, Settings(max_length=max_length), rows)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -78,9 +73,10 @@ def test_a_right_machine_has_exact_match_1(name: str):
 
 
 def test_one_is_told_of_every_length_as_it_is_done():
-    told = []
+    told, watcher = [], Watcher()
+    watcher.evaluated = told.append
     with Workers(1) as workers:
-        found = evaluate(Oracle(PARITY), PARITY, range(2, 6), 3, 0, 9, Options(), workers, told.append)
+        found = evaluate(Oracle(PARITY), PARITY, Settings(range(2, 6), 3, 0, 9), Context(workers, watcher))
     assert told == found.by_length and [score.length for score in told] == [2, 3, 4, 5]
 
 
@@ -95,29 +91,26 @@ def test_one_wrong_token_in_some_answers():
 
 def test_an_answer_that_does_not_end_is_wrong_but_for_machines_without_end():
     oracle = Oracle(ADDITION, forget_end=True)
-    assert run(ADDITION, oracle, [5]).mean("exact_match") == 0
-    assert run(ADDITION, oracle, [5], end_token=False).mean("exact_match") == 1
+    assert mean(run(ADDITION, oracle, [5]).by_length, "exact_match") == 0
+    assert mean(run(ADDITION, oracle, [5], end_token=False).by_length, "exact_match") == 1
 
 
 def test_chance_is_that_of_random_output_symbols():
-    found = run(PARITY, Oracle(PARITY), [1, 4])
+    found = run(PARITY, Oracle(PARITY), [1, 4], max_length=1)
     assert [s.chance for s in found.by_length] == [0.5, 2.0**-4]
-    report = found.as_json(1)
-    assert report["chance"] == (0.5 + 2.0**-4) / 2 and report["score_lengths"] == [4, 4]
-    assert found.as_json(40)["score"] is None
-    json.dumps(report, allow_nan=False)
+    told = found.as_json()
+    assert told["chance"] == (0.5 + 2.0**-4) / 2 and told["score_lengths"] == [4, 4]
+    assert run(PARITY, Oracle(PARITY), [1, 4]).as_json()["score"] is None
+    json.dumps(told, allow_nan=False)
 
 
 def test_the_score_begins_with_the_first_length_beyond_training():
     rows = [LengthScore(n, 8, 1 / n, 1.0, 0.0) for n in range(1, 13)]
-    report = Evaluation(rows).as_json(4)
-    assert report["score"] == pytest.approx(np.mean([1 / n for n in range(5, 13)])) and report["score_lengths"] == [
-        5,
-        12,
-    ]
-    assert report["exact_match"] == pytest.approx(np.mean([1 / n for n in range(1, 13)]))
-    assert Evaluation([LengthScore(10**6, 1, 0.5, 1, 1)]).mean("exact_match") == 0.5, "of whatever length"
-    assert Evaluation(rows).mean("exact_match", 3, 3) == 1 / 3 and math.isnan(Evaluation(rows).mean("exact_match", 13))
+    found = report(rows, 4).as_json()
+    assert found["score"] == pytest.approx(np.mean([1 / n for n in range(5, 13)])) and found["score_lengths"] == [5, 12]
+    assert found["exact_match"] == pytest.approx(np.mean([1 / n for n in range(1, 13)]))
+    assert mean([LengthScore(10**6, 1, 0.5, 1, 1)], "exact_match") == 0.5, "of whatever length"
+    assert mean(rows, "exact_match", 3, 3) == 1 / 3 and math.isnan(mean(rows, "exact_match", 13))
 
 
 def test_the_set_depends_on_seed_and_length_alone():
@@ -148,7 +141,7 @@ def test_threads_change_nothing():
     found = []
     for threads in (1, 3):
         with Workers(threads) as workers:
-            found.append(evaluate(model, PARITY, range(1, 30), 20, 0, 32, Options(), workers))
+            found.append(evaluate(model, PARITY, Settings(range(1, 30), 20, 0, 32), Context(workers)))
     assert found[0] == found[1]
 
 
@@ -171,24 +164,23 @@ def test_in_an_ample_memory_heads_that_part_do_not_meet_again():
     assert ample_cells(tokens) == 2 * tokens + 1
     assert list(meetings(ample_cells(tokens))) == [0] and list(meetings(2 * tokens - 2)) == [0, tokens - 1]
     longest = max(len(p.prompt) + len(p.answer) for n in range(1, 31) for p in problems(ADDITION, n, 20, 3))
-    assert ample_memory(ADDITION, range(1, 31), 20, 3) == ample_cells(longest)
+    assert ample_memory(ADDITION, Settings(range(1, 31), 20, 3)) == ample_cells(longest)
 
 
 def test_bands_and_bars():
-    found = Evaluation([LengthScore(n, 8, float(n <= 50), 1.0, 0.0) for n in range(1, 121)])
-    made = bands.bands(found, 40)
+    made = bands([LengthScore(n, 8, float(n <= 50), 1.0, 0.0) for n in range(1, 121)], 40)
     assert [(b.first, b.last) for b in made] == [(1, 40), (41, 60), (61, 80), (81, 100), (101, 120)]
     assert [b.exact_match for b in made] == [1, 0.5, 0, 0, 0] and [b.trained for b in made] == [True] + 4 * [False]
-    far = Evaluation([LengthScore(n, 8, 1.0, 1.0, 0.0) for n in (400,)])
-    assert [(b.first, b.last) for b in bands.bands(far, 40)] == [(400, 400)]
-    drawn = bands.bars({5: 1.0, 10: 0.5, 80: 0.0}, height=2)
+    far = [LengthScore(n, 8, 1.0, 1.0, 0.0) for n in (400,)]
+    assert [(b.first, b.last) for b in bands(far, 40)] == [(400, 400)]
+    drawn = bars({5: 1.0, 10: 0.5, 80: 0.0}, height=2)
     assert [line.rstrip() for line in drawn] == ["1.0 ███", "0.0 ███ ███ ▁▁▁", "     5   10  80"]
 
 
 def test_plots(tmp_path):
-    found = Evaluation([LengthScore(n, 8, math.exp(-n / 50), 0.99, 0.0) for n in range(1, 121)])
+    found = report([LengthScore(n, 8, math.exp(-n / 50), 0.99, 0.0) for n in range(1, 121)])
     for name, magic in (("a.png", b"\x89PNG"), ("b.svg", b"<?xml"), ("c.pdf", b"%PDF")):
-        plot_evaluation(found, tmp_path / name, "title", 40)
+        found.plot(tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(magic)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "b.svg", "c.pdf"]
 

@@ -10,6 +10,7 @@ import pytest
 
 import autodiff as ad
 import pntm_np as pn
+from pntm_np.evaluation import Settings
 from pntm_np.evaluation.score import require_memory, tokens_of
 from pntm_np.models import MODELS, Options, footprint
 from pntm_np.runtime import ram
@@ -108,14 +109,14 @@ def test_what_an_evaluation_needs(monkeypatch):
     monkeypatch.setattr(ram, "require", lambda need, what, *rest: (asked.append(need), said.append(what)))
     architecture = Config.of(TASK, "paper").architecture()
     for samples, threads in ((1, 4), (64, 4), (65, 4), (1000, 4), (1000, 1)):
-        require_memory(architecture, TASK, (7, 7), samples, 256, "cpu", threads, "--lengths")
+        require_memory(architecture, TASK, Settings([7], samples), threads, "--lengths")
     one = footprint.decoding_need(architecture, 1, tokens_of(TASK, 7), 256)
     many = footprint.decoding_need(architecture, 64, tokens_of(TASK, 7), 256)
     assert asked == [one, many, 2 * many, 4 * many, many]
-    require_memory(architecture, TASK, (5, 7), 60, 256, "cpu", 4, "--lengths")
+    require_memory(architecture, TASK, Settings(range(5, 8), 60), 4, "--lengths")
     assert asked[-1] == 3 * many, "180 inputs: three groups of 64, side by side"
     assert said[-1] == "evaluating inputs of 7 symbols with 256 cells"
-    require_memory(architecture, TASK, (7, 7), 5000, 256, "cuda", 4, "--lengths")
+    require_memory(architecture, TASK, Settings([7], 5000, device="cuda"), 4, "--lengths")
     assert asked[-1] == footprint.decoding_need(architecture, 4096, tokens_of(TASK, 7), 256), "a device has one group"
 
 

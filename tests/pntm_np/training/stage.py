@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 
+from pntm_np.evaluation import Context, Evaluation, LengthScore
 from pntm_np.evaluation.fit import Fit
-from pntm_np.evaluation.score import Evaluation, LengthScore
 from pntm_np.runtime.randomness import PARAMETERS, generator
 from pntm_np.runtime.workers import Workers
 from pntm_np.training import Config, Run, loop, session
@@ -25,6 +25,11 @@ class Killed(BaseException):
 class Silent:
     def __getattr__(self, name):
         return lambda *args: None
+
+
+def alone(stop=lambda: False) -> Context:
+    """One worker, whom nobody watches."""
+    return Context(Workers(1), Silent(), stop)
 
 
 class Stage:
@@ -51,15 +56,17 @@ class Stage:
         self.asked.append({"longest": max_length, "samples": samples, "purpose": purpose, "step": seed})
         return []
 
-    def fit(self, model, samples, cells, options, workers, stop):
+    def fit(self, model, samples, cells, options, context):
         self.asked[-1] |= {"cells": cells, "thresholds": options.thresholds}
         exact = self.exact(self.asked[-1]["step"])
         return Fit({1: exact}, 0.0 if exact == 1 else 9.0, 100, 100)
 
-    def evaluate(self, model, task, lengths, samples, seed, memory_size, options, workers, watch, stop):
-        self.evaluated.append({"lengths": list(lengths), "samples": samples, "seed": seed, "cells": memory_size,
-                               "thresholds": options.thresholds})  # fmt: skip
-        return Evaluation([LengthScore(n, samples, 0.25, 0.25, 0.0) for n in lengths])
+    def evaluate(self, model, task, settings, context):
+        lengths, samples = list(settings.lengths), settings.samples
+        self.evaluated.append({"lengths": lengths, "samples": samples, "seed": settings.seed,
+                               "cells": settings.memory_size, "thresholds": settings.options.thresholds})  # fmt: skip
+        rows = [LengthScore(n, samples, 0.25, 0.25, 0.0) for n in lengths]
+        return Evaluation(task.name, model.name, task.end_token, settings, rows)
 
     def train(self, stop_after: int | None = None, kill_after: int | None = None) -> tuple[str, Progress]:
         """From the run's state if it has one; ``stop_after`` so many steps by a signal, or ``kill_after`` so many."""
@@ -78,7 +85,8 @@ class Stage:
                     raise Killed
                 return stop_after is not None and made >= stop_after
 
-            reason = loop.train(self.run, self.config, TASK, progress, workers, Silent(), Silent(), stop)
+            context = Context(workers, Silent(), stop)
+            reason = loop.train(self.run, self.config, TASK, progress, Silent(), context)
         return reason, progress
 
     def files(self) -> list[bytes]:

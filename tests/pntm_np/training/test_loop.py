@@ -7,15 +7,16 @@ import io
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from pntm_np.evaluation.score import evaluate
+from pntm_np.evaluation import evaluate
 from pntm_np.runtime.randomness import BATCHES, generator
 from pntm_np.training import Config, Run, display, loop, session
 from pntm_np.training.learner import Report
 from tests.limits import LIMIT
-from tests.pntm_np.training.stage import TASK, Silent, Stage, rows_of
+from tests.pntm_np.training.stage import TASK, Stage, alone, rows_of
 
 
 def test_lengths_are_uniform_from_1_to_the_longest(monkeypatch, tmp_path):
@@ -96,7 +97,7 @@ def test_metrics_are_on_disk_before_the_state_that_remembers_them(monkeypatch, t
 
 def test_the_final_evaluation_is_the_papers(monkeypatch, tmp_path):
     stage = Stage(monkeypatch, tmp_path, steps=2, batch_size=1, max_length=40, seed=7)
-    result = session.conduct(stage.run, stage.config, TASK, True, 1, Silent(), lambda: False)
+    result = session.conduct(stage.run, stage.config, TASK, True, alone())
     (asked,) = stage.evaluated
     assert asked == {"lengths": list(range(1, 121)), "samples": 128, "seed": 0, "cells": 256, "thresholds": (0.01, 0)}
     assert result["score"] == 0.25 and result["score_lengths"] == [41, 120] and result["memory_size"] == 256
@@ -118,10 +119,10 @@ def test_nothing_longer_than_in_training_is_drawn_before_the_final_evaluation(na
     """By our recipe: the estimate of RAM, every phase of training, the examination and the thresholds."""
     task, run, reached = Bounded(), Run(tmp_path / "run"), []
 
-    def final(model, drawn, lengths, *args):
-        reached.append(max(lengths))
+    def final(model, drawn, settings, context):
+        reached.append(max(settings.lengths))
         Bounded.allowed = 10**9
-        return evaluate(model, drawn, range(1, 19), 1, *args[1:])
+        return evaluate(model, drawn, replace(settings, samples=1), context)
 
     monkeypatch.setattr(session, "evaluate", final)
     monkeypatch.setattr(Bounded, "allowed", 6)
@@ -132,7 +133,7 @@ def test_nothing_longer_than_in_training_is_drawn_before_the_final_evaluation(na
     given = {"max_length": 6, "steps": 40, "cool_down": 5, "eval_every": 2, "sizes": sizes, "batch_size": 2}
     config = Config.of(task, "recipe", model=name, **given)
     session.require_fit(config, task, 1)
-    result = session.conduct(run, config, task, False, 1, Silent(), lambda: False)
+    result = session.conduct(run, config, task, False, alone())
     assert reached == [18] and result["step"] == 40 and result["learnt_at"]
     assert any("certain" in row for row in rows_of(run)), "it was examined"
 

@@ -13,7 +13,7 @@ from pntm_np.runtime.randomness import EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.training import Config, Run, session
 from pntm_np.training.flat import views
 from pntm_np.training.run import first_parameters
-from tests.pntm_np.training.stage import TASK, Killed, Silent, Stage, rows_of
+from tests.pntm_np.training.stage import TASK, Killed, Stage, alone, rows_of
 
 
 @pytest.mark.parametrize("cut", (None, 1, 7, 10, 25))
@@ -83,7 +83,7 @@ def test_without_rounding_the_noise_is_doubled_once_it_has_learnt(monkeypatch, t
 
 def test_a_machine_that_was_rounded_is_judged_as_it_was_trained(monkeypatch, tmp_path):
     stage = Stage(monkeypatch, tmp_path, exact=phases, tau="auto", **PHASES)
-    result = session.conduct(stage.run, stage.config, TASK, True, 1, Silent(), lambda: False)
+    result = session.conduct(stage.run, stage.config, TASK, True, alone())
     assert [asked["thresholds"] for asked in stage.evaluated] == [(result["tau"], result["gate_tau"])] == [(0.5, 0.1)]
 
 
@@ -228,7 +228,7 @@ def conducted(place: Path, kill_after: int | None = None) -> list[bytes]:
             return False
 
         try:
-            assert session.conduct(run, config, TASK, True, 1, Silent(), stop)
+            assert session.conduct(run, config, TASK, True, alone(stop))
             break
         except Killed:
             assert not run.complete
@@ -242,9 +242,7 @@ def test_every_seed_has_a_start_of_its_own(tmp_path):
     given, made = RECIPE | {"steps": 1, "lr": 1e-30, "cool_down": 0}, {}
     for place, seed in (("a", 0), ("b", 1), ("c", 1)):
         run = Run(tmp_path / place)
-        assert session.conduct(
-            run, Config.of(TASK, "recipe", seed=seed, **given), TASK, False, 1, Silent(), lambda: False
-        )
+        assert session.conduct(run, Config.of(TASK, "recipe", seed=seed, **given), TASK, False, alone())
         made[place] = run.load()[1].params
     assert np.array_equal(made["b"], made["c"])
     assert np.mean(made["a"] == made["b"]) < 0.2, "norms and biases alone begin alike"

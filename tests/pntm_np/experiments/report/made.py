@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pntm_np.evaluation.score import Evaluation, LengthScore
+from pntm_np.evaluation import Evaluation, LengthScore, Settings
 from pntm_np.experiments.bench.record import with_speedup
+from pntm_np.models import Options
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run
 from tasks import TASKS
@@ -41,11 +42,11 @@ def write_run(
             run.append("metrics.jsonl", {"step": step, "exact_match": 0.5, "judged_loss": 0.1, "by_length": {}})
     spent = {"training_seconds": 60.0, "training_cpu_seconds": 90.0, "threads": 2, "pntm": "0.2.0", "commit": "abc"}
     run.append("timing.jsonl", spent)
+    settings = Settings(max_length=config.max_length, options=Options(tau=0.01))
     run.write_result(
-        {"task": task, "model": model, "parameters": 1, "seed": seed, "preset": preset, "step": 1000, "restarts": 0}
-        | {"stopped_by": "solved", **Evaluation(rows).as_json(config.max_length), "tau": 0.01, "gate_tau": 0.0}
-        | {"memory_size": 256, "evaluation_seed": 0, "learnt_at": 500, "solved_at": 500, "end_token": config.end_token}
-        | {"config": config.as_json()}
+        Evaluation(task, model, config.end_token, settings, rows).as_json()
+        | {"parameters": 1, "seed": seed, "preset": preset, "step": 1000, "restarts": 0, "stopped_by": "solved"}
+        | {"evaluation_seed": 0, "learnt_at": 500, "solved_at": 500, "config": config.as_json()}
     )
     return run.directory
 

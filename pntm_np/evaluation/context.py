@@ -1,0 +1,47 @@
+"""Who works, who watches, and when to stop: what no result depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pntm_np.evaluation.report import LengthScore, share
+from pntm_np.runtime.progress import Progress
+from pntm_np.runtime.workers import Workers
+
+if TYPE_CHECKING:
+    from pntm_np.evaluation.fit import Fit
+
+
+class Watcher:
+    """Who looks on; this one does nothing."""
+
+    def tried(self, threshold: str, value: float, found: Fit) -> None:
+        """A threshold was tried on the training lengths."""
+
+    def evaluated(self, score: LengthScore) -> None:
+        """All inputs of a length have been answered."""
+
+
+class Bar(Watcher):
+    """A step of a progress bar for everything that it hears of."""
+
+    def __init__(self, shown: Progress) -> None:
+        self.shown = shown
+
+    def tried(self, threshold: str, value: float, found: Fit) -> None:
+        exact = share(found.exact_match, 3)
+        self.shown.advance(f"{threshold} {value:g}: exact match {exact}, loss {found.token_loss:.1e}")
+
+    def evaluated(self, score: LengthScore) -> None:
+        self.shown.advance(f"{score.length}: exact match {share(score.exact_match, 2)}")
+
+
+class Context(NamedTuple):
+    workers: Workers
+    watcher: Any = Watcher()  # or that of a run, who hears more
+    stop: Callable[[], bool] = lambda: False
+
+    def on(self, shown: Progress) -> Context:
+        """The same, watched by a progress bar."""
+        return self._replace(watcher=Bar(shown))

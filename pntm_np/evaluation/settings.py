@@ -1,0 +1,30 @@
+"""What an evaluation depends on beside the machine and its task: the same settings give the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pntm_np.models import DEFAULT, Options
+from pntm_np.protocol import EVALUATION_MEMORY, EVALUATION_SEED, LONGEST, MAX_LENGTH, SAMPLES
+
+ROWS = 64  # decoded together on a CPU: their states stay in cache; short lengths share the cost of a step
+DEVICE_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The paper's if nothing else is said."""
+
+    lengths: Sequence[int] = range(1, LONGEST + 1)
+    samples: int = SAMPLES  # of each length
+    seed: int = EVALUATION_SEED
+    memory_size: int = EVALUATION_MEMORY
+    options: Options = DEFAULT  # the form of the scans, and thresholds
+    max_length: int = MAX_LENGTH  # in training; the score is of longer inputs
+    device: str = "cpu"
+
+    @property
+    def rows(self) -> int:
+        """How many inputs are decoded together."""
+        return ROWS if self.device == "cpu" else DEVICE_ROWS
