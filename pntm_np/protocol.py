@@ -7,6 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
+# models
+SIZES = {
+    "pntm": {"width": 104, "heads": 4, "cell": 32, "expansion": 2},
+    "ntm": {"width": 104, "heads": 4, "cell": 32},
+    "lstm": {"width": 192},
+    "mingru": {"width": 64, "depth": 5, "expansion": 2},
+    "transformer": {"width": 64, "depth": 5, "heads": 8},  # with every positional encoding
+}
+
 # training
 STEPS = 500_000
 BATCH = 128

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from pntm_np.models.mingru import MinGRU
 from pntm_np.models.mixer import Mixer
 from pntm_np.models.ntm.layer import NTM
 from pntm_np.models.pntm import PNTM
+from pntm_np.protocol import SIZES
 
 
 def _blocks(vocabulary: int, width: int, *mixers: Mixer) -> Architecture:
@@ -26,24 +26,24 @@ def _alone(vocabulary: int, width: int, mixer: Mixer) -> Architecture:
     return Architecture(width, (mixer,), ("mixer",), vocabulary)
 
 
-def _pntm(vocabulary: int, width: int = 104, heads: int = 4, cell: int = 32, expansion: int = 2) -> Architecture:
+def _pntm(vocabulary: int, width: int, heads: int, cell: int, expansion: int) -> Architecture:
     return _blocks(vocabulary, width, MinGRU(expansion), PNTM(heads, cell))
 
 
-def _ntm(vocabulary: int, width: int = 104, heads: int = 4, cell: int = 32) -> Architecture:
+def _ntm(vocabulary: int, width: int, heads: int, cell: int) -> Architecture:
     return _alone(vocabulary, width, NTM(heads, cell, width))
 
 
-def _lstm(vocabulary: int, width: int = 192) -> Architecture:
+def _lstm(vocabulary: int, width: int) -> Architecture:
     return _alone(vocabulary, width, LSTM())
 
 
-def _mingru(vocabulary: int, width: int = 64, depth: int = 5, expansion: int = 2) -> Architecture:
+def _mingru(vocabulary: int, width: int, depth: int, expansion: int) -> Architecture:
     return _blocks(vocabulary, width, *[MinGRU(expansion)] * depth)
 
 
 def _transformer(positions: str) -> Callable[..., Architecture]:
-    def build(vocabulary: int, width: int = 64, depth: int = 5, heads: int = 8) -> Architecture:
+    def build(vocabulary: int, width: int, depth: int, heads: int) -> Architecture:
         return _blocks(vocabulary, width, *[Attention(heads, positions)] * depth)
 
     return build
@@ -75,9 +75,9 @@ def build(name: str, vocabulary: int, **sizes: int) -> Architecture:
     if name not in MODELS:
         near = difflib.get_close_matches(str(name)[:60].lower(), MODELS, 1, 0.0)
         raise ValueError(f"unknown model {name!r:.60}; did you mean {near[0]!r}? There are {', '.join(MODELS)}")
-    make = MODELS[name]
-    known = [p for p in inspect.signature(make).parameters if p != "vocabulary"]
+    known = SIZES[name.partition("-")[0]]
     for size in sizes:
         if size not in known:
             raise ValueError(f"{name} has no size {size!r:.60}; expected {', '.join(known)}")
-    return make(check_size("vocabulary", vocabulary), **{k: check_size(k, v) for k, v in sizes.items()})
+    checked = {k: check_size(k, v) for k, v in (known | sizes).items()}
+    return MODELS[name](check_size("vocabulary", vocabulary), **checked)
