@@ -98,3 +98,7 @@ def test_no_source_file_is_long():
     every = [path for package in ALLOWED for path in sources(package)] + sorted((ROOT / "pntm_np").rglob("*.js"))
     long = {str(path.relative_to(ROOT)): n for path in every if (n := path.read_text().count("\n")) > LONGEST}
     assert not long
+
+
+def test_the_papers_numbers_are_below_everything():
+    assert not imported(ROOT / "pntm_np" / "protocol.py") & ALLOWED.keys()

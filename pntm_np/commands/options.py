@@ -14,20 +14,14 @@ MANY, SEED = Count(1, 10**9), Count(0, 2**63 - 1)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")
 backend_option = click.option("--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
 threads_option = click.option(
-    "--threads",
-    type=Count(1, 1024),
-    default=cores,
-    show_default="all cores",
-    help="Has no influence on results.",
+    "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Has no influence on results."
 )
 bench_threads_option = click.option(
     "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Shards at a time."
 )
 task_option = click.option("--task", type=TaskName(), help="For a task in a file of yours: path/to/file.py:Name again.")
 memory_option = click.option(
-    "--memory-size",
-    type=Count(1, 10**7),
-    help=f"Cells. [default: {EVALUATION_MEMORY}, or 2 x length + {MARGIN}]",
+    "--memory-size", type=Count(1, 10**7), help=f"Cells. [default: {EVALUATION_MEMORY}, or 2 x length + {MARGIN}]"
 )
 tau_options = [
     click.option(

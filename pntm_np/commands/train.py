@@ -107,12 +107,7 @@ EVALUATION, RUNNING = "Evaluation at the end", "Running"
 )
 @under(RUNNING, "--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
 @under(
-    RUNNING,
-    "--threads",
-    type=Count(1, 1024),
-    default=cores,
-    show_default="all cores",
-    help="Does not affect results.",
+    RUNNING, "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Does not affect results."
 )
 @under(
     RUNNING,

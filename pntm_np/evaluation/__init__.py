@@ -6,4 +6,3 @@ from pntm_np.evaluation.report import Evaluation, LengthScore
 from pntm_np.evaluation.score import evaluate
 from pntm_np.evaluation.settings import Settings
 from pntm_np.evaluation.thresholds import Asked, choose_thresholds
-from pntm_np.runtime.signals import Stopped

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 class Watcher:
     """Who looks on; this one does nothing."""
 
-    def tried(self, threshold: str, value: float, found: Fit) -> None:
-        """A threshold was tried on the training lengths."""
-
-    def evaluated(self, score: LengthScore) -> None:
-        """All inputs of a length have been answered."""
+    def tried(self, threshold: str, value: float, found: Fit) -> None: ...
+    def evaluated(self, score: LengthScore) -> None: ...
 
 
 class Bar(Watcher):

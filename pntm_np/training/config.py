@@ -70,27 +70,22 @@ class Config:
             _require(type(value) is int and 1 <= value <= largest, name, value, f"an integer from 1 to {largest:,}")
         _require(type(self.seed) is int and 0 <= self.seed < 2**63, "seed", self.seed, "an integer from 0 to 2^63 - 1")
         _require(_is_number(self.lr) and 0 < self.lr <= 10, "lr", self.lr, "a number above 0, at most 10")
-        gain = self.head_gain
+        gain, cool = self.head_gain, self.cool_down
         _require(_is_number(gain) and 0 < gain <= 100, "head_gain", gain, "a number above 0, at most 100")
-        warm, cool = self.warm_up, self.cool_down
-        again = self.restart_after
-        _require(
-            type(again) is int and 0 <= again <= 10**9, "restart_after", again, "an integer from 0 to 1,000,000,000"
-        )
-        _require(type(warm) is int and 0 <= warm <= 10**9, "warm_up", warm, "an integer from 0 to 1,000,000,000")
+        for name in ("restart_after", "warm_up"):
+            value = getattr(self, name)
+            _require(type(value) is int and 0 <= value <= 10**9, name, value, "an integer from 0 to 1,000,000,000")
         _require(type(cool) is int and 0 <= cool <= self.steps, "cool_down", cool, "an integer from 0 to the steps")
         for name, most in (("clip", 1000), ("noise", 100)):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= most, name, value, f"a number from 0 to {most}")
         usable = self.tau == "auto" or (_is_number(self.tau) and 0 <= self.tau <= 1)
         _require(usable, "tau", self.tau, "a number from 0 to 1, or auto")
-        _require(self.model in MODELS, "model", self.model, f"one of {', '.join(MODELS)}")
-        _require(self.form in FORMS, "form", self.form, f"one of {', '.join(FORMS)}")
-        _require(self.start in STARTS, "start", self.start, f"one of {', '.join(STARTS)}")
-        _require(self.preset in PRESETS, "preset", self.preset, f"one of {', '.join(PRESETS)}")
+        known = {"model": MODELS, "form": FORMS, "start": STARTS, "preset": PRESETS, "backend": backend.names()}
+        for name, names in known.items():
+            _require(getattr(self, name) in names, name, getattr(self, name), f"one of {', '.join(names)}")
         for name in ("rounding", "stop_when_solved", "end_token"):
             _require(type(getattr(self, name)) is bool, name, getattr(self, name), "true or false")
-        _require(self.backend in backend.names(), "backend", self.backend, f"one of {', '.join(backend.names())}")
         for name, check in (("task", check_name), ("symbols", check_symbols)):
             try:
                 check(getattr(self, name))

@@ -133,14 +133,8 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
 def settings(config: Config, options: Options = DEFAULT) -> Settings:
     """The paper's evaluation at the end of a run."""
     first, last = config.lengths
-    return Settings(
-        range(first, last + 1),
-        config.samples,
-        memory_size=evaluation_memory(last),
-        options=options,
-        max_length=config.max_length,
-        device=config.backend,
-    )
+    about = {"options": options, "max_length": config.max_length, "device": config.backend}
+    return Settings(range(first, last + 1), config.samples, memory_size=evaluation_memory(last), **about)
 
 
 def conduct(run: Run, config: Config, task: Task, resume: bool, context: Context) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pntm_np import protocol
 from pntm_np.models import MODELS
 from pntm_np.training import Config
 from tasks import TASKS
@@ -45,3 +46,8 @@ def test_machines_meet_smaller_memories_than_the_papers_and_ntm_those_of_the_eva
     pntm, ntm = (Config.of(TASK, "recipe", model=model) for model in ("pntm", "ntm"))
     assert (pntm.memory_size, pntm.learnt_memory_size) == ((64, 96), None)
     assert (ntm.memory_size, ntm.learnt_memory_size) == (96, (88, 256))
+
+
+def test_the_papers_memory_sizes_follow_from_its_lengths():
+    assert (protocol.TRAINING_MEMORY, protocol.EVALUATION_MEMORY) == (96, 256)
+    assert (protocol.LONGEST, protocol.BENCH_LENGTHS[0], protocol.BENCH_LENGTHS[-1]) == (120, 8, 65_536)
