@@ -45,15 +45,12 @@ class Rare(Value):
 
     name = "NAME=VALUE"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
-        option, equals, text = (part.strip() for part in value.partition("="))
+    def parse(self, text: str) -> tuple[str, Any]:
+        option, equals, given = (part.strip() for part in text.partition("="))
         option = option.replace("_", "-")
         if option not in RARE or not equals:
-            names = ", ".join(RARE)
-            self.fail(f"{value!r:.60}; expected NAME=VALUE with one of {names}. See --list-options", param, ctx)
+            self.fail(f"{text!r:.60}; expected NAME=VALUE with one of {', '.join(RARE)}. See --list-options")
         try:
-            return option.replace("-", "_"), RARE[option].kind.convert(text, param, ctx)
+            return option.replace("-", "_"), RARE[option].kind.convert(given, None, None)
         except click.BadParameter as error:
-            self.fail(f"{option}: {error.message}", param, ctx)
+            self.fail(f"{option}: {error.message}")

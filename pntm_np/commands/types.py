@@ -12,35 +12,44 @@ import click
 
 import autodiff
 from autodiff import backend as devices
-from tasks import TaskError, find, full_name
+from tasks import find, full_name
 
 
 class Value(click.ParamType):
     """A kind of value; help shows its name as it stands."""
 
+    expected = ""  # what follows the value in the message if it is wrong; without it, the error speaks for itself
+
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return self.name
 
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if not isinstance(value, str):  # a default, or converted before
+            return value
+        try:
+            return self.parse(value)
+        except ValueError as error:
+            self.fail(f"{value!r:.60}{self.expected}" if self.expected else str(error), param, ctx)
 
-def whole(*texts: str) -> tuple[int, ...]:
-    """The integers that are written there; zeros if one is none."""
-    try:
-        return tuple(int(text) for text in texts)
-    except ValueError:
-        return (0,) * len(texts)
+    def parse(self, text: str) -> Any:
+        """The value that is written there; ValueError if it is none."""
+        raise NotImplementedError
+
+
+def kept(value: Any, usable: bool) -> Any:
+    if not usable:
+        raise ValueError
+    return value
 
 
 class LengthRange(Value):
     name = "A:B"
+    expected = " is no range of lengths; expected A:B with 1 <= A <= B, such as 1:120"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        first, colon, last = value.partition(":")
-        a, b = whole(first, last if colon else first)
-        if not 1 <= a <= b <= 10**6:
-            self.fail(f"{value!r:.60} is no range of lengths; expected A:B with 1 <= A <= B, such as 1:120", param, ctx)
-        return a, b
+    def parse(self, text: str) -> tuple[int, int]:
+        first, colon, last = text.partition(":")
+        a, b = int(first), int(last if colon else first)
+        return kept((a, b), 1 <= a <= b <= 10**6)
 
 
 class Count(Value):
@@ -50,17 +59,10 @@ class Count(Value):
 
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
+        self.expected = f"; expected an integer from {least:,} to {most:,}{self.otherwise}"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        try:
-            number = int(value)
-            if self.least <= number <= self.most:
-                return number
-        except ValueError:
-            pass
-        self.fail(
-            f"{value!r:.60}; expected an integer from {self.least:,} to {self.most:,}{self.otherwise}", param, ctx
-        )
+    def parse(self, text: str) -> Any:
+        return kept(int(text), self.least <= int(text) <= self.most)
 
 
 class Cells(Count):
@@ -68,8 +70,8 @@ class Cells(Count):
 
     name, otherwise = "N|ample", ", or ample"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
-        return value if value == "ample" else super().convert(value, param, ctx)
+    def parse(self, text: str) -> int | str:
+        return text if text == "ample" else super().parse(text)
 
 
 class CellRange(Count):
@@ -77,26 +79,21 @@ class CellRange(Count):
 
     name, otherwise = "N|A:B", ", or A:B with A <= B, between which it is drawn"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, tuple):
-            return value
-        first, colon, last = str(value).partition(":")
-        if not colon:
-            return Count.convert(self, value, param, ctx)
-        a, b = whole(first, last)
-        if not self.least <= a <= b <= self.most:
-            self.fail(f"{value!r:.60}; expected N, or A:B with {self.least} <= A <= B <= {self.most:,}", param, ctx)
-        return a, b
+    def parse(self, text: str) -> int | tuple[int, int]:
+        if ":" not in text:
+            return super().parse(text)
+        with contextlib.suppress(ValueError):
+            a, b = map(int, text.split(":"))
+            if self.least <= a <= b <= self.most:
+                return a, b
+        self.fail(f"{text!r:.60}; expected N, or A:B with {self.least} <= A <= B <= {self.most:,}")
 
 
 class Number(Value):
-    name = "X"
+    name, expected = "X", "; expected a number"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r:.60}; expected a number", param, ctx)
+    def parse(self, text: str) -> float:
+        return float(text)
 
 
 class Threshold(Value):
@@ -105,16 +102,11 @@ class Threshold(Value):
     name = "X|auto"
 
     def __init__(self, largest: float) -> None:
-        self.largest = largest
+        self.largest, self.expected = largest, f"; expected a number from 0 to {largest:g}, or auto"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float | str:
-        try:
-            number = value if value == "auto" else float(value)
-            if number == "auto" or 0 <= number <= self.largest:
-                return number
-        except ValueError:
-            pass
-        self.fail(f"{value!r:.60}; expected a number from 0 to {self.largest:g}, or auto", param, ctx)
+    def parse(self, text: str) -> float | str:
+        number = text if text == "auto" else float(text)
+        return kept(number, number == "auto" or 0 <= number <= self.largest)
 
 
 class Named(Value):
@@ -123,36 +115,46 @@ class Named(Value):
     def __init__(self, kind: str, names: list[str]) -> None:
         self.name, self.kind, self.names = kind.upper(), kind, names
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        try:
-            return full_name(value, self.names, self.kind)
-        except TaskError as error:
-            self.fail(str(error), param, ctx)
+    def parse(self, text: str) -> Any:
+        return full_name(text, self.names, self.kind)
+
+
+class Names(Named):
+    """Several names, with commas between them."""
+
+    def __init__(self, kind: str, names: list[str]) -> None:
+        super().__init__(kind, names)
+        self.name = f"{self.name},.."
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(full_name(name.strip(), self.names, self.kind) for name in text.split(",")))
 
 
 class TaskName(Value):
     name = "TASK"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return find(value)
-        except TaskError as error:
-            self.fail(str(error), param, ctx)
+    def parse(self, text: str) -> Any:
+        return find(text)
+
+
+class TaskNames(Value):
+    """Several tasks, with commas between them."""
+
+    name = "TASK,.."
+
+    def parse(self, text: str) -> list[Any]:
+        return [find(name.strip()) for name in text.split(",")]
 
 
 class Device(Value):
     name = "cpu|cuda"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+    def parse(self, text: str) -> str:
         try:
-            devices.load(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+            devices.load(text)
         except autodiff.BackendUnavailable as error:
-            raise autodiff.BackendUnavailable(f"--backend {value}: {error}") from None
-        return value
+            raise autodiff.BackendUnavailable(f"--backend {text}: {error}") from None
+        return text
 
 
 class Place(click.Path):
@@ -181,78 +183,30 @@ class Picture(Value):
     def __init__(self, endings: tuple[str, ...] | None = None) -> None:
         self.endings = endings
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Path:
+    def parse(self, text: str) -> Path:
         from pntm_np.runtime.files import unusable
         from pntm_np.runtime.plotting import FORMATS
 
-        endings, path = self.endings or FORMATS, Path(value)
-        if not self._can_be_a_file(value):
-            self.fail(f"{value!r:.60} is not the name of a file", param, ctx)
+        endings, path, can_be_a_file = self.endings or FORMATS, Path(text), False
+        with contextlib.suppress(OSError):  # a name that is too long
+            can_be_a_file = "\0" not in text and not text.endswith("/") and not path.is_dir()
+        if not can_be_a_file:
+            self.fail(f"{text!r:.60} is not the name of a file")
         if path.suffix.lower() not in endings:
-            self.fail(f"{value!r:.60}; expected a file that ends in {', '.join(endings)}", param, ctx)
+            self.fail(f"{text!r:.60}; expected a file that ends in {', '.join(endings)}")
         if not path.parent.is_dir() or unusable(path.parent) or len(path.name.encode()) > 200:
-            self.fail(f"{value!r:.60}: a file of that name cannot be written in {path.parent}", param, ctx)
+            self.fail(f"{text!r:.60}: a file of that name cannot be written in {path.parent}")
         return path
-
-    @staticmethod
-    def _can_be_a_file(value: str) -> bool:
-        try:
-            return "\0" not in value and not value.endswith("/") and not Path(value).is_dir()
-        except OSError:  # a name that is too long
-            return False
 
 
 class Size(Value):
     """NAME=NUMBER of a model's sizes."""
 
-    name = "NAME=N"
+    name, expected = "NAME=N", "; expected NAME=NUMBER, such as width=64"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        size, _, number = value.partition("=")
-        try:
-            return size, int(number)
-        except ValueError:
-            self.fail(f"{value!r:.60}; expected NAME=NUMBER, such as width=64", param, ctx)
-
-
-class Names(Named):
-    """Several names, with commas between them."""
-
-    def __init__(self, kind: str, names: list[str]) -> None:
-        super().__init__(kind, names)
-        self.name = f"{self.name},.."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        found = [super(Names, self).convert(name.strip(), param, ctx) for name in value.split(",")]
-        return tuple(dict.fromkeys(found))
-
-
-class TaskNames(Value):
-    """Several tasks, with commas between them."""
-
-    name = "TASK,.."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[Any]:
-        return [TaskName().convert(name.strip(), param, ctx) for name in value.split(",")]
-
-
-class Seeds(Value):
-    """How many of the paper's ten seeds, or a list of others."""
-
-    name = "N|A,B,.."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        from pntm_np.experiments.sweep.grid import GridError, seeds_of
-
-        try:
-            numbers = [int(number) for number in value.rstrip(",").split(",")]
-            return seeds_of(numbers if "," in value else numbers[0])
-        except (ValueError, GridError):
-            self.fail(f"{value!r:.60}; expected how many of the paper's ten, or A,B,.. all different", param, ctx)
+    def parse(self, text: str) -> tuple[str, int]:
+        size, _, number = text.partition("=")
+        return size, int(number)
 
 
 class Setting(Value):
@@ -260,49 +214,50 @@ class Setting(Value):
 
     name = "NAME=VALUE"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
-        option, equals, text = value.partition("=")
+    def parse(self, text: str) -> tuple[str, Any]:
+        option, equals, given = text.partition("=")
         if not equals or not option:
-            self.fail(f"{value!r:.60}; expected NAME=VALUE, such as steps=1000", param, ctx)
+            self.fail(f"{text!r:.60}; expected NAME=VALUE, such as steps=1000")
         try:
-            found = tomllib.loads(f"x = {text}")["x"]
+            found = tomllib.loads(f"x = {given}")["x"]
         except tomllib.TOMLDecodeError:
-            found = text.strip()
+            found = given.strip()
         except RecursionError:
-            self.fail(f"{value!r:.60}; it is nested too deeply", param, ctx)
+            self.fail(f"{text!r:.60}; it is nested too deeply")
         return option.strip(), found
 
 
-class Shard(Value):
-    name = "K/N"
+class Seeds(Value):
+    """How many of the paper's ten seeds, or a list of others."""
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
-        number, _, of = value.partition("/")
-        k, n = whole(number, of)
-        if not 1 <= k <= n <= 10**6:
-            self.fail(f"{value!r:.60}; expected K/N with 1 <= K <= N, such as 3/16", param, ctx)
-        return k, n
+    name, expected = "N|A,B,..", "; expected how many of the paper's ten, or A,B,.. all different"
+
+    def parse(self, text: str) -> tuple[int, ...]:
+        from pntm_np.experiments.sweep.grid import seeds_of
+
+        numbers = [int(number) for number in text.rstrip(",").split(",")]
+        return seeds_of(numbers if "," in text else numbers[0])
+
+
+class Shard(Value):
+    name, expected = "K/N", "; expected K/N with 1 <= K <= N, such as 3/16"
+
+    def parse(self, text: str) -> tuple[int, int]:
+        number, _, of = text.partition("/")
+        k, n = int(number), int(of)
+        return kept((k, n), 1 <= k <= n <= 10**6)
 
 
 class Lengths(Value):
     """A:B for A, 2A, 4A, .. up to B, or a list."""
 
     name = "A:B|A,B,.."
+    expected = " are no lengths; expected A:B with 1 <= A <= B <= 2^24 for A, 2A, .. up to B, or a list such as 64,1000"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            if ":" in value:
-                first, last = (int(part) for part in value.split(":"))
-                found = [first * 2**k for k in range(40) if first * 2**k <= last] if first > 0 else []
-            else:
-                found = sorted({int(part) for part in value.split(",")})
-        except ValueError:
-            found = []
-        if not found or not 1 <= found[0] <= found[-1] <= 2**24:
-            problem = "expected A:B with 1 <= A <= B <= 2^24 for A, 2A, .. up to B, or a list such as 64,1000"
-            self.fail(f"{value!r:.60} are no lengths; {problem}", param, ctx)
-        return tuple(found)
+    def parse(self, text: str) -> tuple[int, ...]:
+        if ":" in text:
+            first, last = (int(part) for part in text.split(":"))
+            found = [first * 2**k for k in range(40) if first * 2**k <= last] if first > 0 else []
+        else:
+            found = sorted({int(part) for part in text.split(",")})
+        return kept(tuple(found), bool(found) and 1 <= found[0] <= found[-1] <= 2**24)

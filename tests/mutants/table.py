@@ -842,7 +842,7 @@ TABLE = {
          "pntm_np/commands/types.py", "if first * 2**k <= last]", "if first * 2**k < last]",
          "pntm_np/experiments/bench/test_bench.py::test_lengths_as_they_are_typed"),
         ("a single length is refused where a range is expected",
-         "pntm_np/commands/types.py", "whole(first, last if colon else first)", "whole(first, last)",
+         "pntm_np/commands/types.py", "int(first), int(last if colon else first)", "int(first), int(last)",
          "pntm_np/commands/test_types.py"),
         ("a threshold of 1 is refused",
          "pntm_np/commands/types.py", "0 <= number <= self.largest", "0 <= number < self.largest",
