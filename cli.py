@@ -26,10 +26,10 @@ except ImportError as error:  # such as a tasks.py of the user's that is found b
     sys.exit(f"pntm: {error}")
 
 from autodiff import BackendUnavailable
+from pntm_np.commands import signals
 from pntm_np.commands.bench import bench
 from pntm_np.commands.evaluate import evaluate
 from pntm_np.commands.info import info
-from pntm_np.commands.interrupt import signals
 from pntm_np.commands.models import models
 from pntm_np.commands.output import say, typed_value
 from pntm_np.commands.rare_options import RARE

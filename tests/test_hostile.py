@@ -21,8 +21,7 @@ import pntm_np as pn
 from pntm_np.experiments.report.build import report
 from pntm_np.experiments.report.gather import Material, gather
 from pntm_np.experiments.sweep.collect import collect
-from pntm_np.experiments.sweep.grid import MOST_RUNS, grid
-from pntm_np.experiments.sweep.plan import write_plan
+from pntm_np.experiments.sweep.grid import MOST_RUNS, grid, write_plan
 from pntm_np.runtime.untrusted import CheckpointError, parse, printable
 from pntm_np.training.run import Run
 from tasks import TASKS

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pntm_np import protocol
-from pntm_np.commands.interrupt import signals
+from pntm_np.commands import signals
 from pntm_np.commands.options import SEED, backend_option, bench_threads_option, json_option, refuse_options
 from pntm_np.commands.output import say, table
 from pntm_np.commands.types import Count, Lengths, Names, Picture, Place

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from pntm_np import protocol
-from pntm_np.commands.interrupt import signals, stop
+from pntm_np.commands import signals, stop
 from pntm_np.commands.options import SEED, backend_option, json_option, task_option, tau_choice, threads_option
 from pntm_np.commands.output import bands_table, cut_off, say, score_line
 from pntm_np.commands.types import Cells, Count, LengthRange, Picture, Place

@@ -1,4 +1,4 @@
-"""Options that several commands share, each with one spelling."""
+"""Options that several commands share, each with one spelling; and options under headings, where there are many."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pntm_np.commands.types import Count, Device, TaskName, Threshold
 from pntm_np.protocol import EVALUATION_MEMORY, MARGIN
 from pntm_np.runtime.workers import cores
 
+HELP_AT = 22  # columns of the options' names, the same in all groups, so that their help texts stand in line
 MANY, SEED = Count(1, 10**9), Count(0, 2**63 - 1)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")
 backend_option = click.option("--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
@@ -52,3 +53,30 @@ def refuse_options(ctx: click.Context) -> None:
             raise click.UsageError(
                 f"{param.opts[0]} has no meaning before {ctx.invoked_subcommand}; give it after", ctx
             )
+
+
+class GroupedOption(click.Option):
+    """An option that belongs under a heading."""
+
+    def __init__(self, *args: Any, group: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """Its help lists the options by group, in the order in which the groups first appear; those without one last."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
+                groups.setdefault(getattr(param, "group", ""), []).append(record)
+        rest = groups.pop("", [])
+        for title, records in (*groups.items(), ("Other", rest)):
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(HELP_AT), text) for name, text in records], col_max=HELP_AT)
+
+
+def under(group: str, *names: str, **given: Any) -> Any:
+    """As ``click.option``, under the heading ``group``."""
+    return click.option(*names, cls=GroupedOption, group=group, **given)

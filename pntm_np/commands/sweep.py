@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pntm_np.commands.interrupt import signals, stop
+from pntm_np.commands import signals, stop
 from pntm_np.commands.options import json_option, refuse_options
 from pntm_np.commands.output import say, table
 from pntm_np.commands.types import Count, Named, Names, Number, Place, Seeds, Setting, Shard, TaskNames
@@ -59,13 +59,13 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
     if ctx.invoked_subcommand:
         refuse_options(ctx)
         return 0
-    from pntm_np.experiments.sweep import cluster, coordinator, grid, plan, status
+    from pntm_np.experiments.sweep import cluster, coordinator, grid, status
     from pntm_np.experiments.sweep.supervise import Care
 
     if not 1 <= given["stall"] <= 1e9:
         problem = f"{given['stall']:g}; expected seconds from 1 to 1e9"
         raise click.BadParameter(problem, ctx, param_hint="--stall")
-    runs = plan.extend_plan(out, asked_for(ctx, **{k: given[k] for k in GRID_OPTIONS}))
+    runs = grid.extend_plan(out, asked_for(ctx, **{k: given[k] for k in GRID_OPTIONS}))
     if not runs:
         raise click.UsageError(f"nothing is planned in {out} yet; give --grid, --preset, --tasks or --models", ctx)
     mine = grid.shard(runs, *given["part"]) if given["part"] else runs
@@ -78,7 +78,7 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
         print_forecast(mine, todo, jobs, given["threads"], as_json)
         return 0
     client = cluster.connect(given["address"]) if given["address"] else None
-    plan.write_plan(out, runs)
+    grid.write_plan(out, runs)
     coordinator.forget_failures(out, todo)
     say(f"{len(mine)} runs in {out}, {len(todo)} to do")
     care = Care(given["threads"], given["retries"], given["stall"])
@@ -124,9 +124,9 @@ def asked_for(
 @json_option
 def sweep_status(directory: Path, as_json: bool) -> None:
     """Show where the runs of the sweep in DIRECTORY stand: done, running, failed and why."""
-    from pntm_np.experiments.sweep import plan, status
+    from pntm_np.experiments.sweep import grid, status
 
-    runs = plan.read_plan(directory)
+    runs = grid.read_plan(directory)
     if not runs:
         raise click.UsageError(f"{directory}: there is no sweep here")
     print_sweep([status.standing(directory, run) for run in runs], as_json)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pntm_np.commands.interrupt import signals, stop
+from pntm_np.commands import signals, stop
 from pntm_np.commands.options import backend_option, memory_option, task_option, tau_choice
 from pntm_np.commands.output import say
 from pntm_np.commands.types import Picture, Place, Threshold

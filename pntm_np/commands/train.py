@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from pntm_np import protocol
-from pntm_np.commands.groups import GroupedCommand, under
-from pntm_np.commands.interrupt import signals, stop
-from pntm_np.commands.options import MANY, SEED
+from pntm_np.commands import signals, stop
+from pntm_np.commands.options import MANY, SEED, GroupedCommand, under
 from pntm_np.commands.output import bands_table, cut_off, say, score_line, typed_value
 from pntm_np.commands.rare_options import RARE, Rare
 from pntm_np.commands.types import (
@@ -145,7 +144,7 @@ def train(
     TASK is a name ('pntm tasks' lists them), an unambiguous prefix of one, or path/to/file.py:Name.
     Ctrl-C finishes the step, saves and exits; --resume continues to the same bits as without a break.
     """
-    from pntm_np.experiments.sweep.orphan import end_with_parent as watch_parent
+    from pntm_np.experiments.sweep.supervise import end_with_parent as watch_parent
     from pntm_np.training import display, session
 
     if list_options:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.sweep.grid import GridError, Planned
-from pntm_np.experiments.sweep.local import Finished
-from pntm_np.experiments.sweep.supervise import LONGEST, POLL, Care, Outcome, outcome_of
+from pntm_np.experiments.sweep.supervise import LONGEST, POLL, Care, Finished, Outcome, outcome_of
 from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
 from pntm_np.runtime.untrusted import printable
 from pntm_np.training.config import Config

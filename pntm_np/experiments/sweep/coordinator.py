@@ -10,10 +10,10 @@ from typing import Any
 
 from autodiff import backend
 from pntm_np.evaluation.report import share
-from pntm_np.experiments.sweep import cluster, local
+from pntm_np.experiments.sweep import cluster
 from pntm_np.experiments.sweep.grid import GridError, Planned
 from pntm_np.experiments.sweep.status import Standing, standing
-from pntm_np.experiments.sweep.supervise import FAILURE, Care, Outcome
+from pntm_np.experiments.sweep.supervise import FAILURE, Care, Outcome, run_here
 from pntm_np.runtime.files import unusable
 from pntm_np.runtime.progress import Display, clock_time
 from pntm_np.runtime.untrusted import printable
@@ -77,7 +77,7 @@ def sweep(
         if client is not None:
             cluster.run_there(client, directory, todo, care, overview.finished, overview.look, stop)
         else:
-            local.run_here(directory, todo, jobs, care, overview.finished, overview.look, stop)
+            run_here(directory, todo, jobs, care, overview.finished, overview.look, stop)
     return overview.outcomes
 
 

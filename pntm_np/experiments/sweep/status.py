@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.sweep.collect import path_of, read_collected
-from pntm_np.experiments.sweep.grid import GridError, Planned
-from pntm_np.experiments.sweep.plan import difference
+from pntm_np.experiments.sweep.grid import GridError, Planned, difference
 from pntm_np.experiments.sweep.supervise import failure, last_row
 from pntm_np.runtime.untrusted import CheckpointError
 from pntm_np.training.run import Run

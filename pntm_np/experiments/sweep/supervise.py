@@ -1,4 +1,4 @@
-"""One run in a process of its own, watched: started again if it breaks, stopped if it hangs."""
+"""Runs in processes of their own, some at a time, watched: started again if they break, stopped if they hang."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ BUSY = "another process is at work on this run"
 USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 2, 3, 4, 5  # exit codes of pntm train that trying again does not change
 GIVEN_UP = ("diverged", "crashed", "hung", "refused")
 LONGEST = 300  # characters of a cause
+GRACE = 3.0  # seconds that a run whose sweep has died has to finish a step and save
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,36 @@ class Care:
     threads: int = 1
     retries: int = 2  # of a run that breaks without having got any further
     stall: float = 900.0  # seconds without a sign of life
+
+
+Finished = Callable[[Planned, Outcome], None]
+
+
+def run_here(
+    directory: Path,
+    runs: list[Planned],
+    jobs: int,
+    care: Care,
+    finished: Finished,
+    look: Callable[[], None],
+    stop: Callable[[], bool],
+) -> None:
+    """``finished`` hears of every run that ends, ``look`` is called all the time."""
+
+    def one(planned: Planned) -> Outcome:
+        return Outcome("stopped") if stop() else outcome_of(directory / planned.name, planned, care, stop)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = {pool.submit(one, planned): planned for planned in runs}
+        while waiting:
+            done, _ = wait(waiting, timeout=POLL, return_when=FIRST_COMPLETED)
+            for future in done:
+                planned, outcome = waiting.pop(future), future.result()
+                if outcome.state == "busy":  # another sweep has it: first those that nobody has
+                    waiting[pool.submit(one, planned)] = planned
+                else:
+                    finished(planned, outcome)
+            look()
 
 
 def outcome_of(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
@@ -214,3 +247,17 @@ def failure(directory: Path) -> Outcome | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return Outcome("failed", printable(f"{path} is not readable; --retry-failed tries again"))
+
+
+def end_with_parent() -> None:
+    """End this process with the one that started it, which holds the other end of its standard input."""
+    threading.Thread(target=_wait_for_end, args=(os.dup(sys.stdin.fileno()),), daemon=True).start()
+
+
+def _wait_for_end(pipe: int) -> None:
+    with contextlib.suppress(OSError):
+        while os.read(pipe, 1024):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE)
+    os._exit(128 + signal.SIGTERM)  # files are put in place whole: nothing is half written

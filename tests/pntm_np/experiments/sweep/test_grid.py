@@ -7,8 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pntm_np.experiments.sweep.grid import GridError, grid, read_grid, seeds_of, shard
-from pntm_np.experiments.sweep.plan import extend_plan, read_plan, write_plan
+from pntm_np.experiments.sweep.grid import (
+    GridError,
+    extend_plan,
+    grid,
+    read_grid,
+    read_plan,
+    seeds_of,
+    shard,
+    write_plan,
+)
 from pntm_np.models import MODELS
 from pntm_np.protocol import SEEDS
 from pntm_np.training.run import Run

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from pntm_np.experiments.sweep.grid import read_grid
-from pntm_np.experiments.sweep.local import run_here
-from pntm_np.experiments.sweep.supervise import Care
+from pntm_np.experiments.sweep.supervise import Care, run_here
 from pntm_np.training.run import Run
 from tests.limits import LIMIT
 from tests.pntm_np.experiments.sweep.small import grid_file, sweep, within

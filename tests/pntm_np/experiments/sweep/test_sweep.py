@@ -20,9 +20,8 @@ from pntm_np.experiments.sweep.cluster import run_there
 from pntm_np.experiments.sweep.collect import collect
 from pntm_np.experiments.sweep.coordinator import left
 from pntm_np.experiments.sweep.grid import GridError, Planned, read_grid
-from pntm_np.experiments.sweep.local import run_here
 from pntm_np.experiments.sweep.status import Standing, standing, summary
-from pntm_np.experiments.sweep.supervise import Care, Outcome, failure, last_step, supervise
+from pntm_np.experiments.sweep.supervise import Care, Outcome, failure, last_step, run_here, supervise
 from pntm_np.runtime.randomness import PARAMETERS, generator
 from pntm_np.training.run import Progress, Run, RunBusy
 from tasks import TASKS
