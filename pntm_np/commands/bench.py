@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pntm_np.commands.options import SEED, backend_option, bench_threads_option,
 from pntm_np.commands.output import say, table
 from pntm_np.commands.types import Count, Lengths, Names, Picture, Place
 from pntm_np.models import MODELS
+from pntm_np.runtime import ram
 from pntm_np.runtime.signals import Stopped
 from pntm_np.scans import FORMS
 
@@ -90,17 +92,31 @@ def bench(
 
 
 def print_bench(report: dict[str, Any]) -> None:
+    from pntm_np.experiments.bench.clock import duration
     from pntm_np.experiments.bench.record import crossovers
-    from pntm_np.experiments.bench.tables import forward_rows
 
-    columns, rows = forward_rows(report)
-    table(columns, rows)
+    rows: list[list[Any]] = []
+    for row in report["rows"]:
+        rows.append([row["length"], row["model"], row["form"]])
+        if row.get("skipped"):
+            rows[-1] += ["-", "-", "-", "-", "", "-", f"not tried: {row['skipped']}"]
+            continue
+        speedup, peak = row["speedup_over_ntm"], row["peak_bytes"]
+        rows[-1] += [duration(row[name]) for name in ("mean", "std", "best")]
+        rows[-1] += ["-", ""] if speedup is None else [f"{speedup:.2f} x", row["ntm_form"]]
+        rows[-1] += ["-" if peak is None else ram.size(peak)]
+        rows[-1] += ["" if row["agrees"] else f"outputs differ by {row['difference'] or math.inf:.1e}"]
+    table(["length", "model", "form", "mean", "deviation", "best", "speed-up", "over NTM", "memory", ""], rows)
     click.echo()
     for line in crossovers(report["rows"]):
         click.echo(line)
+    print_conditions(report, "mean of {runs} runs")
+
+
+def print_conditions(report: dict[str, Any], what: str) -> None:
     machine, settings = report["machine"], report["settings"]
     click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
-    click.echo(f"batch {settings['batch']}, mean of {settings['runs']} runs after {settings['warmup']} to warm up")
+    click.echo(f"batch {settings['batch']}, {what.format(**settings)} after {settings['warmup']} to warm up")
 
 
 @bench.command("train", short_help="Time the training step of every model.")
@@ -135,16 +151,16 @@ def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
 
 
 def print_bench_train(report: dict[str, Any]) -> None:
-    from pntm_np.experiments.bench.tables import step_rows
-
-    columns, rows = step_rows(report)
-    table(columns, rows)
+    rows = []
+    for row in report["rows"]:
+        mean, best, floor = (f"{row[name]:,.1f}" for name in ("ms_mean", "ms_best", "floor_ms"))
+        last = [f"{row['tokens_per_second']:,.0f}", floor, f"{row['times_floor']:.1f} x"]
+        rows.append([row["model"], row["form"] or "", row["length"], mean, best, *last])
+    table(["model", "form", "length", "ms", "best", "tokens/s", "floor, ms", "best / floor"], rows)
     for name, parts in report.get("profile", {}).items():
         total = sum(parts.values())
         click.echo(f"\n{name}, {report['settings']['lengths'][-1]} tokens, one thread: {total:,.0f} ms a step")
         for part, ms in parts.items():
             if ms >= 0.005 * total:
                 click.echo(f"  {ms:8,.1f} ms  {ms / total:4.0%}  {part}")
-    machine, settings = report["machine"], report["settings"]
-    click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
-    click.echo(f"batch {settings['batch']}, {settings['runs']} steps after {settings['warmup']} to warm up")
+    print_conditions(report, "{runs} steps")

@@ -15,9 +15,8 @@ from pntm_np.models.layers import Weights
 from pntm_np.runtime.randomness import NOISE, ROUNDING, generator
 from pntm_np.runtime.workers import Workers
 from pntm_np.training.config import Config
-from pntm_np.training.flat import join, views
 from pntm_np.training.noise import Noise
-from pntm_np.training.optimizer import Moments, adam
+from pntm_np.training.optimizer import Moments, adam, join, views
 from pntm_np.training.rounding import row_thresholds
 from pntm_np.training.schedule import Pace
 from tasks import Batch

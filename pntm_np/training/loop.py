@@ -21,10 +21,9 @@ from pntm_np.runtime.signals import Stopped
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
-from pntm_np.training.milestones import MOST, is_late
 from pntm_np.training.rounding import LAST, next_threshold, thresholds
 from pntm_np.training.run import Progress, Run, first_parameters
-from pntm_np.training.schedule import pace
+from pntm_np.training.schedule import MOST, is_late, pace
 from tasks import Task, batch
 
 METRICS_EVERY = 10  # steps

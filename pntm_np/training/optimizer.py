@@ -1,12 +1,33 @@
-"""Adam (Kingma and Ba, 2015) over one buffer, in place."""
+"""All parameters in one buffer, so that the sum over shards and Adam (Kingma and Ba, 2015) are a few passes over it."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from autodiff import array_module
 from autodiff.backend import Array
+from pntm_np.models.layers import Weights
 from pntm_np.protocol import ADAM_EPSILON, BETA_1, BETA_2
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def views(flat: Array, shapes: Shapes) -> Weights:
+    """The parameters by name, as windows on the buffer."""
+    found, start = {}, 0
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        found[name] = flat[start : start + size].reshape(shape)
+        start += size
+    return found
+
+
+def join(params: Weights, shapes: Shapes, xp: Any = np) -> Array:
+    """One buffer with the parameters in their order."""
+    return xp.concatenate([params[name].ravel() for name in shapes])
 
 
 class Moments(NamedTuple):

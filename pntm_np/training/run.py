@@ -30,8 +30,7 @@ from pntm_np.runtime.files import FULL, clear_partial, hold, json_bytes, open_ow
 from pntm_np.runtime.sealed import Shapes, pack, unpack
 from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
 from pntm_np.training.config import Config
-from pntm_np.training.flat import join, views
-from pntm_np.training.optimizer import Moments
+from pntm_np.training.optimizer import Moments, join, views
 
 KIND = "state-4"  # the version of the file
 FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "model.safetensors", "result.json")

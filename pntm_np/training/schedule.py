@@ -6,8 +6,10 @@
 3. Once it answers with every shift one-hot, rate and noise fall over the last steps, and what is rounded is rounded
    that far. A machine that is not certain then goes on from 2, with a rate that rises as at the beginning.
 
-A machine that gets nowhere in 1, or nowhere in 2, begins again with other parameters. Nothing is rounded
-in an NTM: there 2 begins when it has learnt the training lengths, and asks for memories of all sizes.
+A machine that gets nowhere in 1, or nowhere in 2, begins again with other parameters: some starts lead nowhere, and
+they can be told early, for those that come to learn a task answer more of it when others stay where they are. These
+milestones are counted in ``restart_after`` steps. Nothing is rounded in an NTM: there 2 begins when it has learnt the
+training lengths, and asks for memories of all sizes.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ from typing import NamedTuple
 
 from pntm_np.runtime.randomness import CELLS, generator
 from pntm_np.training.config import Config
-from pntm_np.training.rounding import FIRST, LAST
+from pntm_np.training.rounding import ANSWERS, FIRST, LAST
 from pntm_np.training.run import Progress
 
 ROUNDED_RATE = 0.5  # of the learning rate: rounding changes what a machine does in jumps
 LATER_NOISE = 2.0  # times the noise, from 2 on: what a head leaks at every step averages out under less
+
+SOME = 0.2  # of the inputs, to be answered after 1 x restart_after
+MOST = ANSWERS  # to be answered after 3 x restart_after
+MOST_AFTER, LEARNT_AFTER = 3, 2  # the training lengths are to be learnt 2 x restart_after later than most inputs
 
 
 class Pace(NamedTuple):
@@ -54,3 +60,20 @@ def memory_size(config: Config, number: int, learnt: bool) -> int:
         return cells
     drawn = generator(CELLS, config.seed, number).uniform(math.log(cells[0]), math.log(cells[1] + 1))
     return min(max(int(math.exp(drawn)), cells[0]), cells[1])
+
+
+def is_late(config: Config, progress: Progress, answered: float) -> bool:
+    """After an evaluation in which so many inputs were answered."""
+    unit = config.restart_after
+    if not unit or progress.learnt_at:
+        return False
+    if progress.most_at:
+        return progress.step - progress.most_at >= LEARNT_AFTER * unit
+    return progress.step - progress.began >= (unit if answered < SOME else MOST_AFTER * unit)
+
+
+def in_words(unit: int) -> str:
+    return (
+        f"{SOME:.0%} of the inputs after {unit:,}, {MOST:.0%} after {MOST_AFTER * unit:,}, "
+        f"learnt {LEARNT_AFTER * unit:,} later"
+    )

@@ -20,9 +20,8 @@ from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form
 from pntm_np.training.config import Config
-from pntm_np.training.flat import join
 from pntm_np.training.learner import Learner, shard_cuts
-from pntm_np.training.optimizer import Moments
+from pntm_np.training.optimizer import Moments, join
 from pntm_np.training.rounding import FIRST, LAST
 from pntm_np.training.schedule import Pace
 from tasks import TASKS, Batch

@@ -18,10 +18,9 @@ from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read
 from pntm_np.scans import FORMS
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import total
-from pntm_np.training.milestones import in_words
 from pntm_np.training.rounding import ANSWERS
 from pntm_np.training.run import Run
-from pntm_np.training.schedule import LATER_NOISE
+from pntm_np.training.schedule import LATER_NOISE, in_words
 from tasks import TASKS
 
 OURS = "+"  # of a group: by our recipe, where the paper has one of its own

@@ -9,7 +9,6 @@ import numpy as np
 
 from pntm_np.experiments.trace.record import ATTEND, READ, WRITE, Head, Trace, follow
 from pntm_np.experiments.trace.variants import effect_of_reads, leaves, rounded, source_of_reads
-from pntm_np.experiments.trace.words import settings
 from pntm_np.models.checkpoint import Model
 
 NEEDED = 0.01  # of the answer's probability: a read head that costs less when it finds nothing is not needed
@@ -38,7 +37,7 @@ def explain(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False
 
 
 def _outcome(trace: Trace) -> str:
-    steps = f"{settings(trace)}, {len(trace.answer.text)} symbols, {len(trace)} steps"
+    steps = f"{trace.settings}, {len(trace.answer.text)} symbols, {len(trace)} steps"
     if trace.answer.right is None:
         return f"{steps}: what would be right is not known here."
     if trace.first_error is None:

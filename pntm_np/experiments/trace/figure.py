@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from pntm_np.experiments.trace.record import READ, WRITE, Head, Trace
-from pntm_np.experiments.trace.words import settings
 from pntm_np.runtime.plotting import figure_bytes, pyplot
 
 TWO_COLUMNS = 48  # steps up to which two heads stand side by side
@@ -26,7 +25,7 @@ def drawn(trace: Trace, kind: str) -> bytes:
     else:
         figure = _states(trace)
     right = {True: ": right", False: ": wrong", None: ""}[trace.answer.right]
-    text = f"{settings(trace)}\n{_short(trace.answer.text)} → {_short(trace.answer.answer)}{right}"
+    text = f"{trace.settings}\n{_short(trace.answer.text)} → {_short(trace.answer.answer)}{right}"
     placed = {} if figure.get_layout_engine() else {"y": 1 - 0.1 / figure.get_figheight(), "va": "top"}
     figure.suptitle(text, fontsize=10, **placed)
     content = figure_bytes(figure, kind)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from pntm_np.experiments.trace.record import READ, WRITE, Trace
-from pntm_np.experiments.trace.words import named
 from pntm_np.models.ntm.layer import START
 from pntm_np.runtime.html import offline_page
 
@@ -47,7 +46,7 @@ def page(traces: list[Trace], titles: list[str], chosen: list[str], sources: lis
     """``chosen``: the head that each shows first; ``sources``: the write head that feeds each read head."""
     runs = [_run(*each) for each in zip(traces, titles, chosen, sources, strict=True)]
     given = traces[0].answer
-    title = " and ".join(dict.fromkeys(named(trace) for trace in traces))
+    title = " and ".join(dict.fromkeys(trace.title for trace in traces))
     right = "" if given.expected is None else f", right is {given.expected}"
     body = CONTROLS.format(title=escape(title), text=escape(f"Asked: {given.text}{right}"))
     content = json.dumps(runs).replace("<", "\\u003c")  # no text in it can end the script

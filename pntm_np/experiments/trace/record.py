@@ -16,6 +16,7 @@ from autodiff import array_module, to_host
 from pntm_np.evaluation.answer import Answer, answer
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.models.titles import TITLES
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.untrusted import CheckpointError
 from tasks import Task
@@ -106,6 +107,22 @@ class Trace:
 
     def of(self, kind: str) -> list[Head]:
         return [head for head in self.heads if head.kind == kind]
+
+    @property
+    def title(self) -> str:
+        return f"{TITLES[self.model]} on {self.task.name}"
+
+    @property
+    def settings(self) -> str:
+        """Which machine, and how it was run."""
+        parts = [self.title]
+        if self.memory is not None:
+            parts.append(f"{self.cells} cells")
+        if "tau" in self.thresholds:
+            parts.append(f"tau {self.options.tau:g}")
+        if "gate_tau" in self.thresholds and self.options.gate_tau:
+            parts.append(f"gate-tau {self.options.gate_tau:g}")
+        return ", ".join(parts)
 
 
 def record(

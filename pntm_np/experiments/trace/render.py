@@ -15,7 +15,6 @@ from pntm_np.experiments.trace.figure import drawn
 from pntm_np.experiments.trace.page import first_head, page
 from pntm_np.experiments.trace.record import Trace, record
 from pntm_np.experiments.trace.variants import effect_of_reads, source_of_reads
-from pntm_np.experiments.trace.words import settings
 from pntm_np.models.checkpoint import Model
 from pntm_np.models.footprint import decoding_need
 from pntm_np.protocol import evaluation_memory, memory_for
@@ -108,9 +107,9 @@ def trace(
 
 def titles(traces: list[Trace], places: list[Path]) -> list[str]:
     """What tells two traces apart: how the machine was run, or which it is."""
-    same = len({settings(t) for t in traces}) < len(traces)
+    same = len({t.settings for t in traces}) < len(traces)
     names = [place.stem if place.suffix else place.name for place in places]
-    return [f"{settings(t)}{f' ({name})' if same else ''}" for t, name in zip(traces, names, strict=True)]
+    return [f"{t.settings}{f' ({name})' if same else ''}" for t, name in zip(traces, names, strict=True)]
 
 
 def rendered(traced: list[Traced], places: list[Path], kind: str, stop: Callable[[], bool]) -> bytes:

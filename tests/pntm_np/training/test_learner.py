@@ -13,10 +13,9 @@ from pntm_np.runtime.randomness import BATCHES, PARAMETERS, generator
 from pntm_np.runtime.workers import Workers
 from pntm_np.training import learner as module
 from pntm_np.training.config import Config
-from pntm_np.training.flat import views
 from pntm_np.training.learner import Learner, loss, shards_of
 from pntm_np.training.noise import QUANTILES, Noise
-from pntm_np.training.optimizer import Moments, adam
+from pntm_np.training.optimizer import Moments, adam, views
 from pntm_np.training.rounding import FIRST, LAST, next_threshold, row_thresholds
 from pntm_np.training.run import Progress
 from pntm_np.training.schedule import Pace, pace

@@ -11,7 +11,7 @@ import pytest
 from pntm_np.models import decide_heads
 from pntm_np.runtime.randomness import EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.training import Config, Run, session
-from pntm_np.training.flat import views
+from pntm_np.training.optimizer import views
 from pntm_np.training.run import first_parameters
 from tests.pntm_np.training.stage import TASK, Killed, Stage, alone, rows_of
 
