@@ -56,8 +56,6 @@ def refuse_options(ctx: click.Context) -> None:
 
 
 class GroupedOption(click.Option):
-    """An option that belongs under a heading."""
-
     def __init__(self, *args: Any, group: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.group = group

@@ -19,7 +19,6 @@ def say(message: str) -> None:
 
 
 def typed_value(value: Any) -> str:
-    """The value of an option as it is typed."""
     if isinstance(value, (tuple, list)):
         return ":".join(map(str, value))
     return "-" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)

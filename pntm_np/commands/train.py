@@ -212,7 +212,6 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
 
 
 def spent(cost: dict[str, Any]) -> str:
-    """What a run cost, in words."""
     from pntm_np.runtime.progress import clock_time
 
     parts = [f"{clock_time(cost.get(f'{kind}_cpu_seconds', 0))} of {kind}" for kind in ("training", "evaluation")]

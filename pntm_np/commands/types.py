@@ -53,8 +53,6 @@ class LengthRange(Value):
 
 
 class Count(Value):
-    """A whole number between two bounds."""
-
     name, otherwise = "N", ""
 
     def __init__(self, least: int, most: int) -> None:
@@ -120,8 +118,6 @@ class Named(Value):
 
 
 class Names(Named):
-    """Several names, with commas between them."""
-
     def __init__(self, kind: str, names: list[str]) -> None:
         super().__init__(kind, names)
         self.name = f"{self.name},.."
@@ -138,8 +134,6 @@ class TaskName(Value):
 
 
 class TaskNames(Value):
-    """Several tasks, with commas between them."""
-
     name = "TASK,.."
 
     def parse(self, text: str) -> list[Any]:
@@ -158,8 +152,6 @@ class Device(Value):
 
 
 class Place(click.Path):
-    """A path that the operating system can have."""
-
     def __init__(self, exists: bool = False) -> None:
         super().__init__(exists=exists, path_type=Path)
 
@@ -200,8 +192,6 @@ class Picture(Value):
 
 
 class Size(Value):
-    """NAME=NUMBER of a model's sizes."""
-
     name, expected = "NAME=N", "; expected NAME=NUMBER, such as width=64"
 
     def parse(self, text: str) -> tuple[str, int]:

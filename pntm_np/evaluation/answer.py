@@ -89,18 +89,15 @@ def symbols_only(trained: Trained) -> Task:
 
 
 def samples(task: Task, length: int, count: int, seed: int) -> list[tuple[str, str]]:
-    """Inputs and answers as texts."""
     x, y = task.sample(np.random.default_rng(seed), length, count)
     return [(task.decode(a), task.decode(b)) for a, b in zip(x, y, strict=True)]
 
 
 def example(task: Task) -> str:
-    """An input to show."""
     return task.example or samples(task, 6, 1, 0)[0][0]
 
 
 def facts(task: Task) -> dict[str, Any]:
-    """A task in words."""
     rule = (task.__doc__ or "").strip().splitlines()
     text = example(task)
     return {

@@ -21,8 +21,6 @@ class Watcher:
 
 
 class Bar(Watcher):
-    """A step of a progress bar for everything that it hears of."""
-
     def __init__(self, shown: Progress) -> None:
         self.shown = shown
 

@@ -66,7 +66,6 @@ class Evaluation:
         }
 
     def plot(self, path: Path) -> None:
-        """Accuracy against length, as a picture."""
         scores, max_length = self.by_length, self.settings.max_length
         lengths = [score.length for score in scores]
         mark = {"marker": "o" if len(lengths) < 30 else "", "ms": 3}

@@ -32,7 +32,6 @@ def ample_cells(tokens: int) -> int:
 
 
 def ample_memory(task: Task, settings: Settings) -> int:
-    """The cells that are ample for all of an evaluation's problems."""
     return ample_cells(max(len(p.prompt) + len(p.answer) for p in all_problems(task, settings)))
 
 
@@ -52,7 +51,6 @@ def problems(task: Task, length: int, samples: int, seed: int) -> list[Problem]:
 
 
 def all_problems(task: Task, settings: Settings) -> Iterator[Problem]:
-    """Length by length."""
     return (p for n in settings.lengths for p in problems(task, n, settings.samples, settings.seed))
 
 

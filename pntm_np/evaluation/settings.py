@@ -26,5 +26,4 @@ class Settings:
 
     @property
     def rows(self) -> int:
-        """How many inputs are decoded together."""
         return ROWS if self.device == "cpu" else DEVICE_ROWS

@@ -45,7 +45,6 @@ class TaskNeeded(PntmError, ValueError):
 
 
 def load_trained(path: Path) -> Trained:
-    """The machine in a file or a run's directory."""
     file = path / "model.safetensors" if path.is_dir() else path
     if path.is_dir() and not file.exists():
         raise CheckpointError(f"{path}: there is no model.safetensors in it: not a run, or it has saved nothing yet")

@@ -176,7 +176,6 @@ def outcome(case: Case, device: str, dtype: type) -> list[np.ndarray]:
 
 
 def run(device: str) -> Iterator[Result]:
-    """Results one by one, as they are found."""
     rng = np.random.default_rng(0)
     for make in (op_cases, scan_cases, model_cases):
         for case in make(rng, device):

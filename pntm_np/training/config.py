@@ -53,7 +53,6 @@ class Config:
 
     @classmethod
     def of(cls, task: Task, preset: str, **given: Any) -> Config:
-        """A preset with what the user gave."""
         given = {name: value for name, value in given.items() if value is not None}
         longest, model = given.get("max_length", protocol.MAX_LENGTH), given.get("model", "pntm")
         _require(type(longest) is int, "max_length", longest, "an integer")  # others follow from it

@@ -19,8 +19,6 @@ BARS = 12  # of lengths, side by side
 
 
 class Meter:
-    """The figures that both displays show."""
-
     def __init__(self, config: Config) -> None:
         self.config, self.first, self.step, self.steps = config, 0, 0, config.steps
         self.start = time.perf_counter()
@@ -51,8 +49,6 @@ class Meter:
 
 
 class PlainDisplay(Display, Watcher):
-    """A line every few seconds."""
-
     def __init__(self, config: Config, title: str, stream: TextIO) -> None:
         super().__init__(stream)
         self.meter, self.title, self.last = Meter(config), title, 0.0
@@ -95,8 +91,6 @@ class PlainDisplay(Display, Watcher):
 
 
 class LiveDisplay(Display, Watcher):
-    """A panel that stays in the end."""
-
     transient = False
 
     def __init__(self, config: Config, title: str, stream: TextIO) -> None:

@@ -16,7 +16,6 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def views(flat: Array, shapes: Shapes) -> Weights:
-    """The parameters by name, as windows on the buffer."""
     found, start = {}, 0
     for name, shape in shapes.items():
         size = math.prod(shape)
@@ -26,7 +25,6 @@ def views(flat: Array, shapes: Shapes) -> Weights:
 
 
 def join(params: Weights, shapes: Shapes, xp: Any = np) -> Array:
-    """One buffer with the parameters in their order."""
     return xp.concatenate([params[name].ravel() for name in shapes])
 
 

@@ -48,8 +48,6 @@ class RunBusy(RunError):
 
 @dataclass
 class Progress:
-    """Where a run stands."""
-
     params: np.ndarray
     moments: Moments
     step: int = 0
@@ -73,7 +71,6 @@ class Progress:
 
 
 def first_parameters(config: Config, rng: np.random.Generator) -> np.ndarray:
-    """What training starts from."""
     architecture = config.architecture()
     return join(decide_heads(architecture.init(rng, start=config.start), config.head_gain), architecture.shapes())
 
@@ -122,7 +119,6 @@ class Run:
 
     @property
     def at_work(self) -> bool:
-        """Whether a process holds the lock."""
         try:
             lock = open_own(self.path(".lock"), os.O_RDWR)
         except (OSError, CheckpointError):
@@ -199,7 +195,6 @@ class Run:
         save(self.path("model.safetensors"), model)
 
     def load(self) -> tuple[Config, Progress]:
-        """The state of a run to be resumed."""
         path = self.path("state.safetensors")
         kept, arrays = unpack(path, KIND, _expected)
         config = Config.from_json(kept["config"])

@@ -31,8 +31,6 @@ MOST_AFTER, LEARNT_AFTER = 3, 2  # the training lengths are to be learnt 2 x res
 
 
 class Pace(NamedTuple):
-    """Of one step."""
-
     lr: float
     noise: float  # deviation, of the logits of shifts and gates
     cells: int  # of the memory

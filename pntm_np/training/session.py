@@ -78,7 +78,6 @@ def check_run(run: Run, resume: bool) -> None:
 
 
 def check_directory(run: Run) -> None:
-    """Refuse a place where the run's files cannot be written."""
     if why := unusable(run.directory):
         raise RunError(f"--out {run.directory}: {why}")
 

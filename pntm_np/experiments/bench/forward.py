@@ -79,8 +79,6 @@ def need(form: str, batch: int, length: int) -> int:
 
 
 class Contestant:
-    """A model in one form on its device, ready to run."""
-
     def __init__(self, model: str, form: str, settings: Settings, workers: Workers) -> None:
         self.model, self.form = BENCH_MODELS[f"bench-{model}"], form
         self.settings, self.workers = settings, workers

@@ -16,7 +16,6 @@ Rows = list[dict[str, Any]]
 
 
 def lines(report: dict[str, Any]) -> dict[tuple[str, str], Rows]:
-    """The rows that were timed, by model and form."""
     found: dict[tuple[str, str], Rows] = {}
     for row in report["rows"]:
         if row["mean"]:

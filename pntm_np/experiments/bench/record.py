@@ -17,8 +17,6 @@ LARGE = 1e12  # seconds or steps, or times as fast: more is a mistake, and canno
 
 
 class BenchError(PntmError, ValueError):
-    """This cannot be timed, or not kept there; the message says why and what can be done."""
-
     exit_code = USAGE
 
 
@@ -70,7 +68,6 @@ class Record:
 
 
 def is_row(row: Any) -> bool:
-    """Whether that is a row as a bench writes it, in a file that is not trusted."""
     if not isinstance(row, dict) or not row.keys() >= ROW:
         return False
     timed = row["mean"] is not None

@@ -20,8 +20,6 @@ TITLE = "Parallelizable Neural Turing Machines: results"
 
 
 class ReportError(PntmError, ValueError):
-    """There is nothing to report; the message says where."""
-
     exit_code = USAGE
 
 

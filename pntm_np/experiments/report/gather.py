@@ -37,8 +37,6 @@ BUDGETS = {"paper": ANYWHERE | {"batch_size", "eval_every"}, "recipe": ANYWHERE}
 
 
 class Trained(NamedTuple):
-    """A finished run."""
-
     place: Path
     config: Config
     result: dict[str, Any]
@@ -63,21 +61,16 @@ class Trained(NamedTuple):
         return "" if None in spent else f"{sum(spent) / 60:.1f}"
 
     def mean(self, first: int, last: int) -> float:
-        """Exact match on these lengths."""
         return statistics.fmean(r["exact_match"] for r in self.result["by_length"] if first <= r["length"] <= last)
 
 
 class Failed(NamedTuple):
-    """A run that was given up."""
-
     place: Path
     config: Config
     cause: str
 
 
 class Far(NamedTuple):
-    """An evaluation of a machine, of its own."""
-
     name: str
     found: dict[str, Any]
 
@@ -131,7 +124,6 @@ def gather(directory: Path) -> Material:
 
 
 def _add_run(run: Run, found: Material) -> None:
-    """A run in a directory of its own."""
     config = run.read_config()
     if run.complete:
         result = run.read_result()
@@ -244,7 +236,6 @@ def _is_step_bench(content: dict[str, Any]) -> bool:
 
 
 def budgets(material: Material, groups: Iterable[str]) -> str:
-    """How these runs were trained and evaluated, in words."""
     alike: dict[str, list[str]] = {}
     for group in groups:
         if runs := material.of(group):

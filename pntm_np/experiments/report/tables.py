@@ -78,7 +78,6 @@ def best(runs: list[Trained]) -> float | None:
 
 
 def all_tables(material: Material) -> list[Table]:
-    """Those for which there is something to show."""
     found: list[Table] = []
     if material.runs:
         ending = [group + END for group in MACHINES if material.of(group + END)]

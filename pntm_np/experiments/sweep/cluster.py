@@ -26,8 +26,6 @@ ADDRESS = re.compile(r"(\w+://)?[^/\s]+:\d+")
 
 
 class ClusterError(PntmError, RuntimeError):
-    """The cluster cannot be used; the message says why."""
-
     exit_code = NOT_AVAILABLE
 
 

@@ -20,8 +20,6 @@ ROWS = 200  # of the loss, at the most; every evaluation is kept
 
 @dataclass(frozen=True)
 class Collected:
-    """A run that has ended, as its file tells."""
-
     config: Config
     result: dict[str, Any] | None  # or failure: why it was given up
     failure: dict[str, Any] | None
@@ -57,7 +55,6 @@ def path_of(out: Path, name: str) -> Path:
 
 
 def small(run: Run) -> Collected:
-    """What is kept of a run."""
     result = run.read_result() if run.complete else None
     given_up = None if result else failure(run.directory)
     try:
@@ -76,7 +73,6 @@ def small(run: Run) -> Collected:
 
 
 def read_collected(out: Path, name: str) -> Collected | None:
-    """The run of that name, if it has been collected."""
     path = path_of(out, name)
     try:
         content = read_json(path)
@@ -116,6 +112,5 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, list]:
 
 
 def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every so many of them, with the last."""
     every = -(-len(rows) // ROWS) or 1
     return rows[::-1][::every][::-1]

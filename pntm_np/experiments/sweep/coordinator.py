@@ -82,8 +82,6 @@ def sweep(
 
 
 class Overview(Display):
-    """Running, done, failed, time left."""
-
     every = PLAIN
 
     def __init__(self, directory: Path, runs: list[Planned], done: Path | None, stop: Callable[[], bool]) -> None:

@@ -44,8 +44,6 @@ MOST_BYTES, MOST_DOTS = 2**20, 2_000  # of a file: the time to read a key grows 
 
 
 class GridError(PntmError, ValueError):
-    """The grid makes no sense; the message says where."""
-
     exit_code = USAGE
 
 

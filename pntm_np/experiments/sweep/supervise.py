@@ -46,8 +46,6 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Care:
-    """How runs are looked after."""
-
     threads: int = 1
     retries: int = 2  # of a run that breaks without having got any further
     stall: float = 900.0  # seconds without a sign of life
@@ -210,7 +208,6 @@ def _wait_until(stop: Callable[[], bool], seconds: float) -> bool:
 
 
 def _lines(log: Path, began: int) -> list[str]:
-    """What has been said last."""
     try:
         text = read_end(log, 4096, began).decode(errors="replace")
     except (OSError, CheckpointError):

@@ -19,7 +19,6 @@ DIRECTIONS = {-1: "left", 0: "stays", 1: "right"}
 
 
 def explain(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False) -> list[str]:
-    """Sentences, each on a line of its own."""
     said = [_outcome(trace)]
     if trace.memory is None:
         return [*said, *_without_memory(trace)]

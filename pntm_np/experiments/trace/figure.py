@@ -17,7 +17,6 @@ MAP, STRIP, LABELS = 1.25, 0.3, 0.34  # inches: of a head's map, of its vectors,
 
 
 def drawn(trace: Trace, kind: str) -> bytes:
-    """The picture as a file of that ending."""
     if trace.memory is not None:
         figure = _heads(trace)
     elif trace.heads:

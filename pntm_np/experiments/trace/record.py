@@ -99,7 +99,6 @@ class Trace:
 
     @property
     def first_error(self) -> int | None:
-        """The first step that predicts a wrong token."""
         if self.expected is None:
             return None
         pairs = zip(self.predicted[self.separator :], self.task.encode(self.expected), strict=False)
@@ -114,7 +113,6 @@ class Trace:
 
     @property
     def settings(self) -> str:
-        """Which machine, and how it was run."""
         parts = [self.title]
         if self.memory is not None:
             parts.append(f"{self.cells} cells")

@@ -26,14 +26,10 @@ from tasks import Task
 
 
 class TraceError(PntmError, ValueError):
-    """What was asked for makes no sense; the message says why."""
-
     exit_code = USAGE
 
 
 class Question(NamedTuple):
-    """What is traced: one text, on a device, for files of some endings."""
-
     text: str
     task: Task | None  # None: that of the machine
     cells: int | None  # None: as many as in an evaluation
@@ -83,7 +79,6 @@ def require_room(trained: Trained, text: str, cells: int, kinds: set[str], trace
 def trace(
     machines: list[tuple[Path, Asked]], question: Question, say: Callable[[str], None], stop: Callable[[], bool]
 ) -> list[Traced]:
-    """The traces of all machines, in their order."""
     text, named, cells, device, kinds = question
     loaded = [load(place, asked, named) for place, asked in machines]
     tasks = {f"{task.name} with {task.symbols}" for _, task in loaded}
