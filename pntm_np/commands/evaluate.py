@@ -41,20 +41,7 @@ from pntm_np.runtime.workers import Workers
 @threads_option
 @click.option("--plot", type=Picture(), help="Draw accuracy against length: .png, .svg or .pdf.")
 @json_option
-def evaluate(
-    checkpoint: Path,
-    task: Any,
-    lengths: tuple[int, int] | None,
-    samples: int | None,
-    memory_size: int | str | None,
-    tau: float | str | None,
-    gate_tau: float | str | None,
-    seed: int,
-    backend: str,
-    threads: int,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
+def evaluate(checkpoint: Path, task: Any, lengths: Any, samples: Any, memory_size: Any, **given: Any) -> None:
     """Evaluate the machine in a run's directory or a checkpoint as the paper does.
 
     It answers SAMPLES random inputs of every length by greedy decoding; an answer counts if it is
@@ -64,11 +51,11 @@ def evaluate(
     trained = load_trained(checkpoint)
     task = task_of(trained, task)
     (first, last), samples = lengths or trained.lengths, samples or trained.samples
-    ample = memory_size == "ample"
+    backend, threads, ample = given["backend"], given["threads"], memory_size == "ample"
     if ample:
         memory_size = score.ample_cells(score.tokens_of(task, last))
     cells, every = memory_size or protocol.evaluation_memory(last), range(first, last + 1)
-    settings = Settings(every, samples, seed, cells, max_length=trained.max_length, device=backend)
+    settings = Settings(every, samples, given["seed"], cells, max_length=trained.max_length, device=backend)
     lower = "--lengths or --memory-size"
     require = partial(score.require_memory, trained.model.architecture, task, threads=threads, lower=lower)
     require(settings)
@@ -78,16 +65,16 @@ def evaluate(
     began = time.perf_counter()
     with signals, Workers(threads) as workers:
         context = Context(workers, stop=stop)
-        model, options = ready(trained, task, Asked(tau, gate_tau), backend, context, say)
+        model, options = ready(trained, task, Asked(given["tau"], given["gate_tau"]), backend, context, say)
         with Progress("length", len(every)) as shown:
             found = score.evaluate(model, task, replace(settings, options=options), context.on(shown))
-    if as_json:
+    if given["as_json"]:
         click.echo(json.dumps(found.as_json()))
     else:
         print_evaluation(found)
     say(f"{len(found.by_length) * samples:,} answers in {time.perf_counter() - began:.1f} s")
-    if plot:
-        found.plot(plot)
+    if given["plot"]:
+        found.plot(given["plot"])
 
 
 def print_evaluation(found: Evaluation) -> None:

@@ -11,39 +11,27 @@ from pntm_np.protocol import EVALUATION_MEMORY, MARGIN
 from pntm_np.runtime.workers import cores
 
 HELP_AT = 22  # columns of the options' names, the same in all groups, so that their help texts stand in line
-MANY, SEED = Count(1, 10**9), Count(0, 2**63 - 1)
+MANY, SEED, THREADS = Count(1, 10**9), Count(0, 2**63 - 1), Count(1, 1024)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")
 backend_option = click.option("--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
 threads_option = click.option(
-    "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Has no influence on results."
+    "--threads", type=THREADS, default=cores, show_default="all cores", help="Has no influence on results."
 )
 bench_threads_option = click.option(
-    "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Shards at a time."
+    "--threads", type=THREADS, default=cores, show_default="all cores", help="Shards at a time."
 )
 task_option = click.option("--task", type=TaskName(), help="For a task in a file of yours: path/to/file.py:Name again.")
 memory_option = click.option(
     "--memory-size", type=Count(1, 10**7), help=f"Cells. [default: {EVALUATION_MEMORY}, or 2 x length + {MARGIN}]"
 )
-tau_options = [
-    click.option(
-        "--tau",
-        type=Threshold(1),
-        help="Shifts below it become 0; auto chooses this and --gate-tau on the training lengths. "
-        "[default: the machine's own]",
-    ),
-    click.option(
-        "--gate-tau",
-        type=Threshold(0.5),
-        help="minGRU's gates closer than this to 0 or 1 become 0 or 1. [default: the machine's own, or auto with "
-        "--tau auto]",
-    ),
-]
 
 
-def tau_choice(function: Any) -> Any:
-    for option in reversed(tau_options):
-        function = option(function)
-    return function
+def tau_choice(command: Any) -> Any:
+    """``--tau`` and ``--gate-tau``."""
+    shifts = "Shifts below it become 0; auto chooses this and --gate-tau on the training lengths."
+    gates, own = "minGRU's gates closer than this to 0 or 1 become 0 or 1.", "[default: the machine's own"
+    command = click.option("--gate-tau", type=Threshold(0.5), help=f"{gates} {own}, or auto with --tau auto]")(command)
+    return click.option("--tau", type=Threshold(1), help=f"{shifts} {own}]")(command)
 
 
 def refuse_options(ctx: click.Context) -> None:
@@ -76,5 +64,6 @@ class GroupedCommand(click.Command):
 
 
 def under(group: str, *names: str, **given: Any) -> Any:
-    """As ``click.option``, under the heading ``group``."""
+    """As ``click.option``, under the heading ``group``; a default is shown."""
+    given.setdefault("show_default", given.get("default") is not None)
     return click.option(*names, cls=GroupedOption, group=group, **given)

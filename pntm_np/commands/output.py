@@ -39,14 +39,11 @@ def table(columns: list[str], rows: list[list[Any]]) -> None:
 
 
 def bands_table(scores: list[LengthScore], max_length: int) -> None:
-    rows = [
-        [f"{b.first}..{b.last}", share(b.exact_match, 3), share(b.token_accuracy, 3), f"{b.chance:.1e}", b.trained]
-        for b in bands(scores, max_length)
-    ]
-    table(
-        ["length", "exact match", "tokens right", "chance", ""],
-        [[*row[:-1], "trained on" if row[-1] else "longer than any in training"] for row in rows],
-    )
+    rows = []
+    for b in bands(scores, max_length):
+        figures = [share(b.exact_match, 3), share(b.token_accuracy, 3), f"{b.chance:.1e}"]
+        rows.append([f"{b.first}..{b.last}", *figures, "trained on" if b.trained else "longer than any in training"])
+    table(["length", "exact match", "tokens right", "chance", ""], rows)
 
 
 def score_line(report: dict[str, Any]) -> None:

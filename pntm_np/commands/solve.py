@@ -34,22 +34,12 @@ from tasks import TaskError
 @tau_choice
 @backend_option
 @json_option
-def solve(
-    checkpoint: Path,
-    texts: tuple[str, ...],
-    task: Any,
-    memory_size: int | None,
-    answer_length: int | None,
-    tau: float | str | None,
-    gate_tau: float | str | None,
-    backend: str,
-    as_json: bool,
-) -> None:
+def solve(checkpoint: Path, texts: tuple[str, ...], task: Any, answer_length: int | None, **given: Any) -> None:
     """Give the machine each TEXT, or each line of stdin, and show its answer.
 
     Beside it stands the right answer if it differs, with the places where it does.
     """
-    trained, asked = load_trained(checkpoint), Asked(tau, gate_tau)
+    trained, asked = load_trained(checkpoint), Asked(given["tau"], given["gate_tau"])
     if trained.end_token and answer_length:
         raise click.BadParameter(
             f"{answer_length}; this machine ends its answers itself, with $: leave it out", param_hint="--answer-length"
@@ -74,14 +64,14 @@ def solve(
         raise TaskError(f"there is no text; expected symbols of {' '.join(task.inputs)}")
     for text in texts:
         task.check(text)
-    cells = memory_size or evaluation_memory(max(map(len, texts)))
+    cells = given["memory_size"] or evaluation_memory(max(map(len, texts)))
     need = decoding_need(trained.model.architecture, 1, 6 * max(map(len, texts)) + 16 + (answer_length or 0), cells)
-    ram.require(need, f"an answer with {cells:,} cells", "--memory-size", backend)
+    ram.require(need, f"an answer with {cells:,} cells", "--memory-size", given["backend"])
     with signals, Workers(1) as workers:
-        model, options = ready(trained, task, asked, backend, Context(workers, stop=stop), say)
+        model, options = ready(trained, task, asked, given["backend"], Context(workers, stop=stop), say)
         say(f"{trained.model.name}: {cut_off(options.thresholds._asdict())}, memory {cells}")
         answers = answer(model, task, list(texts), cells, options, answer_length, stop)
-    if as_json:
+    if given["as_json"]:
         click.echo(json.dumps([item._asdict() | {"right": item.right} for item in answers]))
         return
     for item in answers:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pntm_np.commands import signals, stop
-from pntm_np.commands.options import json_option, refuse_options
+from pntm_np.commands.options import THREADS, json_option, refuse_options
 from pntm_np.commands.output import say, table
 from pntm_np.commands.types import Count, Named, Names, Number, Place, Seeds, Setting, Shard, TaskNames
 from pntm_np.evaluation.report import share
@@ -39,8 +39,8 @@ GRID_OPTIONS = ("grid_file", "preset", "chosen", "names", "seeds", "options")
 @click.option("--seeds", type=Seeds(), help="How many of the paper's ten, or A,B,.. [default: 1]")
 @click.option("--option", "options", type=Setting(), multiple=True, help="Of every run: steps=1000, sizes={width=64}.")
 @click.option("--out", type=Place(), default="runs/sweep", show_default=True, help="The directory of all runs.")
-@click.option("--jobs", type=Count(1, 1024), help="Runs at a time. [default: cores / threads]")
-@click.option("--threads", type=Count(1, 1024), default=1, show_default=True, help="Of one run.")
+@click.option("--jobs", type=THREADS, help="Runs at a time. [default: cores / threads]")
+@click.option("--threads", type=THREADS, default=1, show_default=True, help="Of one run.")
 @click.option("--cluster", "address", metavar="ADDRESS", help="A Dask scheduler: its workers do the runs.")
 @click.option("--shard", "part", type=Shard(), help="Only part K of N, for job arrays.")
 @click.option("--retries", type=Count(0, 100), default=2, show_default=True, help="Of a run that breaks at one place.")

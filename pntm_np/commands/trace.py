@@ -39,20 +39,7 @@ TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 @memory_option
 @tau_choice
 @backend_option
-def trace(
-    checkpoint: Path,
-    text: str,
-    outs: tuple[Path, ...],
-    in_words: bool,
-    compare: Path | None,
-    compare_tau: float | str | None,
-    compare_gate_tau: float | str | None,
-    task: Any,
-    memory_size: int | None,
-    tau: float | str | None,
-    gate_tau: float | str | None,
-    backend: str,
-) -> None:
+def trace(checkpoint: Path, text: str, outs: tuple[Path, ...], in_words: bool, task: Any, **given: Any) -> None:
     """Run the machine on TEXT step by step, and show what it does.
 
     The page plays the steps: heads on a tape of memory cells, the answer as it is written. Two
@@ -60,21 +47,21 @@ def trace(
     """
     from pntm_np.experiments.trace import render
 
-    beside = compare is not None or compare_tau is not None or compare_gate_tau is not None
+    own = Asked(given["tau"], given["gate_tau"])
+    others = Asked(given["compare_tau"], given["compare_gate_tau"])
+    compare = given["compare"]
+    beside = compare is not None or others != Asked()
     if not outs and not in_words:
         raise click.UsageError("there is nothing to make; expected -o FILE (page.html, ..) or --explain")
     if beside and not in_words and not any(out.suffix.lower() == ".html" for out in outs):
         raise click.UsageError("--compare and --compare-tau need -o FILE.html or --explain: other files show one trace")
-    machines = [(checkpoint, Asked(tau, gate_tau))]
+    machines = [(checkpoint, own)]
     if beside:
-        other = Asked(
-            tau if compare_tau is None else compare_tau, gate_tau if compare_gate_tau is None else compare_gate_tau
-        )
-        machines.append((compare or checkpoint, other))
-
+        asked = (mine if other is None else other for mine, other in zip(own, others, strict=True))
+        machines.append((compare or checkpoint, Asked(*asked)))
     with signals:
         kinds = {out.suffix.lower() for out in outs}
-        question = render.Question(text, task, memory_size, backend, kinds)
+        question = render.Question(text, task, given["memory_size"], given["backend"], kinds)
         traced = render.trace(machines, question, say, stop)
         places, contents = [place for place, _ in machines], {}
         for out in outs:

@@ -11,21 +11,10 @@ import click
 
 from pntm_np import protocol
 from pntm_np.commands import signals, stop
-from pntm_np.commands.options import MANY, SEED, GroupedCommand, under
+from pntm_np.commands.options import MANY, SEED, THREADS, GroupedCommand, under
 from pntm_np.commands.output import bands_table, cut_off, say, score_line, typed_value
 from pntm_np.commands.rare_options import RARE, Rare
-from pntm_np.commands.types import (
-    CellRange,
-    Count,
-    Device,
-    LengthRange,
-    Named,
-    Number,
-    Place,
-    Size,
-    TaskName,
-    Threshold,
-)
+from pntm_np.commands.types import CellRange, Device, LengthRange, Named, Number, Place, Size, TaskName, Threshold
 from pntm_np.evaluation import Context
 from pntm_np.models import MODELS
 from pntm_np.runtime.untrusted import printable
@@ -40,23 +29,15 @@ EVALUATION, RUNNING = "Evaluation at the end", "Running"
 
 @click.command(cls=GroupedCommand, short_help="Train a machine; resume a run.")
 @click.argument("task", type=TaskName(), required=False)
-@under(
-    START,
-    "--model",
-    type=Named("model", list(MODELS)),
-    default="pntm",
-    show_default=True,
-    help="One that 'pntm models' lists.",
-)
+@under(START, "--model", type=Named("model", list(MODELS)), default="pntm", help="One that 'pntm models' lists.")
 @under(
     START,
     "--preset",
     type=Named("preset", list(PRESETS)),
     default="recipe",
-    show_default=True,
     help="recipe: ours, the same for all tasks; paper: every setting that the paper states.",
 )
-@under(START, "--seed", type=SEED, default=0, show_default=True, help="Seed of parameters and batches.")
+@under(START, "--seed", type=SEED, default=0, help="Seed of parameters and batches.")
 @under(START, "--out", type=Place(), help="Run directory. [default: runs/TASK-MODEL-PRESET-SEED]")
 @under(START, "--resume", is_flag=True, help="Continue the run in --out; start it if there is none.")
 @under(OPTIMISATION, "--steps", type=MANY, help=f"Stop after N steps at the latest. [paper: {protocol.STEPS}]")
@@ -104,10 +85,8 @@ EVALUATION, RUNNING = "Evaluation at the end", "Running"
     type=Named("form", list(FORMS)),
     help="Form of the scans: sequential, paper, chunked or fused. [default: the fastest]",
 )
-@under(RUNNING, "--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
-@under(
-    RUNNING, "--threads", type=Count(1, 1024), default=cores, show_default="all cores", help="Does not affect results."
-)
+@under(RUNNING, "--backend", type=Device(), default="cpu", help="Where to compute.")
+@under(RUNNING, "--threads", type=THREADS, default=cores, show_default="all cores", help="Does not affect results.")
 @under(
     RUNNING,
     "--checkpoint-every",
@@ -126,36 +105,25 @@ EVALUATION, RUNNING = "Evaluation at the end", "Running"
 @click.option("--list-options", is_flag=True, help="List those options, and the values they would have.")
 @click.option("--end-with-parent", is_flag=True, hidden=True, help="Stop when standard input is closed: for a sweep.")
 @click.pass_context
-def train(
-    ctx: click.Context,
-    end_with_parent: bool,
-    list_options: bool,
-    rare: tuple[tuple[str, Any], ...],
-    task: Any,
-    preset: str,
-    threads: int,
-    out: Path | None,
-    resume: bool,
-    as_json: bool,
-    **given: Any,
-) -> int:
+def train(ctx: click.Context, task: Any, preset: str, out: Path | None, resume: bool, **given: Any) -> int:
     """Train a machine on TASK, and evaluate it on inputs up to three times as long.
 
     TASK is a name ('pntm tasks' lists them), an unambiguous prefix of one, or path/to/file.py:Name.
     Ctrl-C finishes the step, saves and exits; --resume continues to the same bits as without a break.
     """
-    from pntm_np.experiments.sweep.supervise import end_with_parent as watch_parent
+    from pntm_np.experiments.sweep.supervise import end_with_parent
     from pntm_np.training import display, session
 
-    if list_options:
+    rare, threads, as_json = dict(given.pop("rare")), given.pop("threads"), given.pop("as_json")
+    if given.pop("list_options"):
         print_options(given["model"], preset, given["max_length"])
         return 0
-    if end_with_parent:
-        watch_parent()
+    if given.pop("end_with_parent"):
+        end_with_parent()
     command_line = click.core.ParameterSource.COMMANDLINE
     typed = {name for name in (*given, "preset") if ctx.get_parameter_source(name) == command_line}
-    given |= dict(rare) | {"sizes": dict(given["sizes"])}
-    typed |= dict(rare).keys()
+    given |= rare | {"sizes": dict(given["sizes"])}
+    typed |= rare.keys()
     given = {name: value for name, value in given.items() if value is not None}
     if task is None and not (resume and out):
         raise click.UsageError(f"TASK is missing; there are {', '.join(TASKS)}", ctx)

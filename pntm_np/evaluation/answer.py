@@ -100,11 +100,5 @@ def example(task: Task) -> str:
 def facts(task: Task) -> dict[str, Any]:
     rule = (task.__doc__ or "").strip().splitlines()
     text = example(task)
-    return {
-        "name": task.name,
-        "symbols": task.symbols,
-        "inputs": task.inputs,
-        "outputs": task.outputs,
-        "rule": rule[0] if rule else "",
-        "example": f"{text} -> {task.solve(text)}",
-    }
+    about = {name: getattr(task, name) for name in ("name", "symbols", "inputs", "outputs")}
+    return about | {"rule": rule[0] if rule else "", "example": f"{text} -> {task.solve(text)}"}

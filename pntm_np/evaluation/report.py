@@ -14,6 +14,7 @@ from pntm_np.evaluation.settings import Settings
 from pntm_np.runtime.plotting import pyplot, write_figure
 
 MOST = 6  # digits of a share
+FIGURES = ("exact_match", "token_accuracy", "chance")
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
@@ -50,20 +51,13 @@ class Evaluation:
         """Means over all lengths, and the score: the mean exact match on lengths longer than those of training."""
         asked = self.settings
         longer = [score.length for score in self.by_length if score.length > asked.max_length]
-        return {
-            "task": self.task,
-            "model": self.model,
-            "trained_to_length": asked.max_length,
-            "end_token": self.end_token,
-            **asked.options.thresholds._asdict(),
-            "memory_size": asked.memory_size,
-            "seed": asked.seed,
-            "samples": asked.samples,
-            "score": mean(self.by_length, "exact_match", asked.max_length + 1) if longer else None,
-            "score_lengths": [min(longer), max(longer)] if longer else None,
-            **{figure: mean(self.by_length, figure) for figure in ("exact_match", "token_accuracy", "chance")},
-            "by_length": [asdict(score) for score in self.by_length],
-        }
+        found: dict[str, Any] = {"task": self.task, "model": self.model, "trained_to_length": asked.max_length}
+        found |= {"end_token": self.end_token, **asked.options.thresholds._asdict(), "memory_size": asked.memory_size}
+        found |= {"seed": asked.seed, "samples": asked.samples}
+        found["score"] = mean(self.by_length, "exact_match", asked.max_length + 1) if longer else None
+        found["score_lengths"] = [min(longer), max(longer)] if longer else None
+        found |= {figure: mean(self.by_length, figure) for figure in FIGURES}
+        return found | {"by_length": [asdict(score) for score in self.by_length]}
 
     def plot(self, path: Path) -> None:
         scores, max_length = self.by_length, self.settings.max_length
@@ -105,16 +99,12 @@ def bands(scores: Sequence[LengthScore], max_length: int) -> list[Band]:
     while (longest - max_length) / width > 12:
         width *= 2
     edges = [(1, max_length)] + [(a, min(a + width - 1, longest)) for a in range(max_length + 1, longest + 1, width)]
-    return [
-        Band(
-            max(a, min(lengths)),
-            min(b, longest),
-            b <= max_length,
-            *(mean(scores, figure, a, b) for figure in ("exact_match", "token_accuracy", "chance")),
-        )
-        for a, b in edges
-        if any(a <= n <= b for n in lengths)
-    ]
+    found = []
+    for a, b in edges:
+        if any(a <= n <= b for n in lengths):
+            means = (mean(scores, figure, a, b) for figure in FIGURES)
+            found.append(Band(max(a, min(lengths)), min(b, longest), b <= max_length, *means))
+    return found
 
 
 def grouped(values: dict[int, float], most: int) -> dict[int, float]:

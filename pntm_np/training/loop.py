@@ -42,13 +42,8 @@ class Diverged(PntmError, ArithmeticError):
         super().__init__(
             f"training diverged: {where} is not finite {at}; the update was not made, and the last checkpoint is intact"
         )
-        self.facts = {
-            "step": step,
-            "seed": config.seed,
-            "length": length,
-            "parameter": parameter or None,
-            "loss": report.loss if math.isfinite(report.loss) else str(report.loss),
-        }
+        loss = report.loss if math.isfinite(report.loss) else str(report.loss)
+        self.facts = {"step": step, "seed": config.seed, "length": length, "parameter": parameter or None, "loss": loss}
 
 
 class Watcher(evaluation.Watcher):

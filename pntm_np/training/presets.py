@@ -12,36 +12,21 @@ from pntm_np.protocol import MARGIN, REACH, evaluation_memory, memory_for
 PRESETS = ("recipe", "paper")
 
 BASELINE: dict[str, Any] = {"batch_size": 32, "eval_every": 1_000, "checkpoint_every": 500}
+MACHINE: dict[str, Any] = {"steps": 20_000, "lr": 1e-3, "clip": 0.1, "noise": 1.0, "stop_when_solved": True}
+MACHINE |= {"eval_every": 100, "checkpoint_every": 200}
 RECIPES: dict[str, dict[str, Any]] = {
-    "pntm": {
-        "steps": 20_000,
+    "pntm": MACHINE
+    | {
         "batch_size": 64,
-        "lr": 1e-3,
         "start": "flax",
         "head_gain": 4.0,
         "warm_up": 200,
         "restart_after": 1_500,
-        "clip": 0.1,
         "cool_down": 1_500,
-        "noise": 1.0,
         "rounding": True,
-        "stop_when_solved": True,
-        "eval_every": 100,
-        "checkpoint_every": 200,
         "tau": "auto",
     },
-    "ntm": {
-        "steps": 20_000,
-        "batch_size": 32,
-        "lr": 1e-3,
-        "restart_after": 2_000,
-        "clip": 0.1,
-        "cool_down": 6_000,
-        "noise": 1.0,
-        "stop_when_solved": True,
-        "eval_every": 100,
-        "checkpoint_every": 200,
-    },
+    "ntm": MACHINE | {"batch_size": 32, "restart_after": 2_000, "cool_down": 6_000},
     "lstm": BASELINE | {"steps": 40_000, "cool_down": 8_000},
     "mingru": BASELINE | {"steps": 40_000, "cool_down": 8_000},
     "transformer": BASELINE | {"steps": 20_000, "cool_down": 4_000},

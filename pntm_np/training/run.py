@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +76,7 @@ def first_parameters(config: Config, rng: np.random.Generator) -> np.ndarray:
 
 
 REASONS = ("solved", "quiet", "steps")  # why training ended
-COUNTERS = ("step", "began", "restarts", "quiet", "solved", "evaluated", "examined")
-COUNTERS += ("most_at", "learnt_at", "solved_at", "end", "metrics_bytes")
+COUNTERS = tuple(f.name for f in fields(Progress) if f.type == "int")
 
 
 class Run:

@@ -172,19 +172,9 @@ def final_result(
     options = choose_thresholds(model, task, start, context, asked.auto)
     run.save_model(config, progress, options.thresholds)
     found = evaluate(model, task, settings(config, options), context).as_json()
-    return {
-        "task": config.task,
-        "model": config.model,
-        "parameters": model.architecture.parameter_count(),
-        "seed": config.seed,
-        "preset": config.preset,
-        "step": progress.step,
-        "stopped_by": reason,
-        "restarts": progress.restarts,
-        "learnt_at": progress.learnt_at or None,
-        "solved_at": progress.solved_at or None,
-        **{name: found[name] for name in FOUND},
-        "evaluation_seed": found["seed"],
-        "end_token": found["end_token"],
-        "config": config.as_json(),
-    }
+    result = {"task": config.task, "model": config.model, "parameters": model.architecture.parameter_count()}
+    result |= {"seed": config.seed, "preset": config.preset, "step": progress.step, "stopped_by": reason}
+    result |= {"restarts": progress.restarts}
+    result |= {name: getattr(progress, name) or None for name in ("learnt_at", "solved_at")}
+    result |= {name: found[name] for name in FOUND}
+    return result | {"evaluation_seed": found["seed"], "end_token": found["end_token"], "config": config.as_json()}

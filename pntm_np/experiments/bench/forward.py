@@ -181,10 +181,8 @@ def run(
             apart = deviation(outputs, reference[model])
             timing = summary(seconds[settings.warmup :])
             row |= timing._asdict() | {"peak_bytes": peak.bytes if settings.backend == "cpu" else None}
-            row |= {
-                "difference": apart if math.isfinite(apart) else None,
-                "agrees": apart <= AGREE,
-            }  # JSON has no infinity
+            shown = apart if math.isfinite(apart) else None  # JSON has no infinity
+            row |= {"difference": shown, "agrees": apart <= AGREE}
             if timing.mean > settings.patience:
                 too_slow[model, form] = row
             yield row

@@ -50,14 +50,8 @@ ELEMENT_BY_ELEMENT = (
     *(f"autodiff/{name}.py" for name in ("compiled", "host", "elementwise", "reduce", "composed")),
     *(f"models/{name}.py" for name in ACTIVATIONS),
 )
-KERNELS = {
-    "gelu": "GELU",
-    "layer_norm": "norms",
-    "softmax": "softmax",
-    "sigmoid": "gates",
-    "positive": "gates",
-    "expit": "gates",
-}
+KERNELS = {"gelu": "GELU", "layer_norm": "norms", "softmax": "softmax"}
+KERNELS |= dict.fromkeys(("sigmoid", "positive", "expit"), "gates")
 
 
 @dataclass(frozen=True)
@@ -76,13 +70,9 @@ class TrainSettings:
     def contestants(self) -> list[Config]:
         """Models in those of the forms that they have; without any named, each in its fastest."""
         shared: dict[str, Any] = {"batch_size": self.batch, "memory_size": self.memory_size, "seed": self.seed}
+        kinds = [(model, form) for model in self.models for form in self.forms or (default_form(self.backend),)]
         shared |= {"backend": self.backend}
-        forms = self.forms or (default_form(self.backend),)
-        every = [
-            Config.of(TASKS["parity-check"], "paper", model=model, form=form, **shared)
-            for model in self.models
-            for form in forms
-        ]
+        every = [Config.of(TASKS["parity-check"], "paper", model=m, form=f, **shared) for m, f in kinds]
         return [c for c in every if not self.forms or c.form in c.architecture().forms]
 
 
@@ -159,26 +149,17 @@ def run(
                 watch(config.model, form, length, k, seconds[-1] if seconds else None)
                 seconds.append(time_once(step))
             timing = summary(seconds[settings.warmup :])
-            yield {
-                "model": config.model,
-                "form": form or None,
-                "length": length,
-                "batch": settings.batch,
-                "ms_mean": 1e3 * timing.mean,
-                "ms_std": 1e3 * timing.std,
-                "ms_best": 1e3 * timing.best,
-                "tokens_per_second": settings.batch * length / timing.mean,
-                "flops": product_flops(config, settings.batch, length),
-            }
+            row = {"model": config.model, "form": form or None, "length": length, "batch": settings.batch}
+            row |= {f"ms_{name}": 1e3 * getattr(timing, name) for name in ("mean", "std", "best")}
+            flops = product_flops(config, settings.batch, length)
+            yield row | {"tokens_per_second": settings.batch * length / timing.mean, "flops": flops}
 
 
 def with_floor(rows: list[dict[str, Any]], speed: float) -> list[dict[str, Any]]:
     """What the products alone would take at the best speed that was seen, the same for all rows."""
     floors = [1e3 * row["flops"] / speed for row in rows]
-    return [
-        row | {"floor_ms": floor, "times_floor": row["ms_best"] / floor}
-        for row, floor in zip(rows, floors, strict=True)
-    ]
+    found = zip(rows, floors, strict=True)
+    return [row | {"floor_ms": floor, "times_floor": row["ms_best"] / floor} for row, floor in found]
 
 
 def profile(config: Config, length: int, runs: int) -> dict[str, float]:

@@ -18,12 +18,7 @@ from pntm_np.protocol import BENCH_LENGTHS, LONGEST, MAX_LENGTH
 from pntm_np.runtime.plotting import pyplot, write_figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
-SHORT = {
-    "transformer-nope": "NoPE",
-    "transformer-rope": "RoPE",
-    "transformer-alibi": "ALiBi",
-    "transformer-fire": "FIRE",
-}
+SHORT = {f"transformer-{name.lower()}": name for name in ("NoPE", "RoPE", "ALiBi", "FIRE")}
 SHORT |= {"ntm" + OURS: "NTM\nours", "pntm" + OURS: "P-NTM\nours"}
 SHORT |= {group + END: f"{SHORT.get(group, NAMES[group])}\nend" for group in MACHINES}
 
@@ -109,11 +104,10 @@ def _strip(axes: Any, place: int, runs: list[Trained], colour: str) -> None:
 
 def by_length(material: Material, groups: list[str]) -> Figure:
     runs = [run for group in groups for run in material.of(group)]
-    rows = [
-        [run.config.task, NAMES[run.group], str(run.config.seed), row["length"], row["exact_match"]]
-        for run in runs
-        for row in run.result["by_length"]
-    ]
+    rows = []
+    for run in runs:
+        name = [run.config.task, NAMES[run.group], str(run.config.seed)]
+        rows += [[*name, row["length"], row["exact_match"]] for row in run.result["by_length"]]
 
     def draw(*paths: Path) -> None:
         ticks = range(0, LONGEST + 1, MAX_LENGTH)
@@ -176,12 +170,8 @@ def speed(bench: dict[str, Any]) -> Figure:
 
 def memory_use(bench: dict[str, Any]) -> Figure:
     batch = bench["settings"]["batch"]
-
-    untried = {
-        (r["model"], r["form"], r["length"]): need(r["form"], batch, r["length"])
-        for r in bench["rows"]
-        if not r["mean"]
-    }
+    left_out = [(r["model"], r["form"], r["length"]) for r in bench["rows"] if not r["mean"]]
+    untried = {key: need(key[1], batch, key[2]) for key in left_out}
     rows = [[r["model"], r["form"], r["length"], r["peak_bytes"], "measured"] for r in bench["rows"] if r["peak_bytes"]]
     rows += [[*key, estimate, "estimated"] for key, estimate in untried.items()]
 

@@ -125,16 +125,8 @@ def spread(material: Material) -> Table:
         perfect = sum(run.perfect for run in runs) / (len(runs) + failed)
         trained = statistics.fmean(run.mean(1, MAX_LENGTH) for run in runs)
         tasks = len({run.config.task for run in runs})
-        row = [
-            NAMES[group],
-            tasks,
-            len(runs),
-            failed,
-            perfect,
-            statistics.fmean(scores),
-            statistics.pstdev(scores),
-            trained,
-        ]
+        row = [NAMES[group], tasks, len(runs), failed, perfect]
+        row += [statistics.fmean(scores), statistics.pstdev(scores), trained]
         rows.append([*row, *paper.SPREAD.get(group, (None, None, None))])
     columns = ["architecture", "tasks", "runs", "failed", "perfect", "mean", "deviation", f"mean on 1 to {MAX_LENGTH}"]
     return Table(
@@ -154,16 +146,8 @@ def every_run(material: Material) -> Table:
     for run in material.runs:
         c, r = run.config, run.result
         cuts = [f"{r['tau']:g}" if c.model == "pntm" else "-", f"{r['gate_tau']:g}" if r["gate_tau"] else "-"]
-        what = [
-            NAMES[run.group],
-            c.task,
-            str(c.seed),
-            c.batch_size,
-            f"{c.lr:g}",
-            r["step"],
-            r["restarts"],
-            r["stopped_by"],
-        ]
+        what = [NAMES[run.group], c.task, str(c.seed), c.batch_size, f"{c.lr:g}"]
+        what += [r["step"], r["restarts"], r["stopped_by"]]
         single = (run.mean(n, n) for n in FAR)
         rows.append([*what, run.core_minutes, *cuts, run.score, run.mean(1, MAX_LENGTH), *single])
     columns = ["architecture", "task", "seed", "batch", "rate", "iterations", "restarts", "ended by"]
@@ -191,22 +175,11 @@ def far(evaluations: list[Far]) -> Table:
         rows.append([*row, found["memory_size"], name])
     order = {task: k for k, task in enumerate(paper.TASKS)}
     rows = sorted(rows, key=lambda row: (row[1], order.get(row[0], 99), int(row[2].split()[0])))
-    columns = [
-        "task",
-        "machine",
-        "lengths",
-        "inputs",
-        "seed",
-        "exact match",
-        "token accuracy",
-        "tau",
-        "gate tau",
-        "cells",
-    ]
+    columns = ["task", "machine", "lengths", "inputs", "seed", "exact match", "token accuracy", "tau", "gate tau"]
     return Table(
         "checkpoints",
         "Single machines",
-        [*columns, "file"],
+        [*columns, "cells", "file"],
         rows,
         "Evaluations of single machines, as pntm eval printed them. No machine was chosen by them. Runs are judged on "
         f"the inputs of seed {EVALUATION_SEED}; those of other seeds are different ones.",
@@ -230,14 +203,11 @@ def timings(bench: dict[str, Any]) -> Table:
         theirs = [dict(zip(BENCH_LENGTHS, s, strict=True)).get(length) for s in paper.SECONDS.values()]
         shown = ["-" if s is None else duration(s) for s in theirs]
         rows.append([length, *(cell(kind, length) for kind in kinds), *shown])
+    columns = [f"{NAMES[model]}, {form}" for model, form in kinds]
     return Table(
         "timings",
         "Time of a forward pass",
-        [
-            "length",
-            *(f"{NAMES[model]}, {form}" for model, form in kinds),
-            *(f"paper: {name}" for name in paper.SECONDS),
-        ],
+        ["length", *columns, *(f"paper: {name}" for name in paper.SECONDS)],
         rows,
         f"Ours: {conditions(bench)}, mean and deviation; the paper's means on an {paper.DEVICE}. A dash: it was not "
         f"timed, for it does not fit into memory or takes too long. A star: its outputs differ from the loop's by more "

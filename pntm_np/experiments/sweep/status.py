@@ -72,17 +72,8 @@ def summary(standings: Iterable[Standing]) -> list[dict[str, Any]]:
     for (task, variant), runs in groups.items():
         scores = [run.score for run in runs if run.score is not None]
         states = [run.state for run in runs]
-        rows.append(
-            {
-                "task": task,
-                "variant": variant,
-                "runs": len(runs),
-                "done": states.count("done"),
-                "running": states.count("running"),
-                "failed": states.count("failed"),
-                "perfect": sum(score == PERFECT for score in scores),
-                "best": max(scores, default=None),
-                "mean": sum(scores) / len(scores) if scores else None,
-            }
-        )
+        row = {"task": task, "variant": variant, "runs": len(runs)}
+        row |= {state: states.count(state) for state in ("done", "running", "failed")}
+        row |= {"perfect": sum(score == PERFECT for score in scores), "best": max(scores, default=None)}
+        rows.append(row | {"mean": sum(scores) / len(scores) if scores else None})
     return rows

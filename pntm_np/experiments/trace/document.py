@@ -31,27 +31,13 @@ def document(trace: Trace, stop: Callable[[], bool] = lambda: False) -> dict[str
         "model": trace.model,
         "task": trace.task.name,
         "symbols": trace.task.symbols,
-        "text": given.text,
-        "answer": given.answer,
-        "expected": given.expected,
-        "ended": given.ended,
-        "right": given.right,
+        **{name: getattr(given, name) for name in ("text", "answer", "expected", "ended", "right")},
         "tau": trace.options.tau,
         "gate_tau": trace.options.gate_tau,
         "memory_size": trace.cells if trace.memory is not None else None,
         "separator": trace.separator,
         "first_error": trace.first_error,
-        "steps": [
-            {
-                "token": trace.symbol(token),
-                "predicted": trace.symbol(predicted),
-                "expected": _expected(trace, t),
-                "probabilities": numbers(row),
-            }
-            for t, (token, predicted, row) in enumerate(
-                zip(trace.tokens, trace.predicted, trace.probabilities, strict=True)
-            )
-        ],
+        "steps": _steps(trace),
         "heads": [_head(head, stop) for head in trace.heads],
         "memory": None if trace.memory is None else numbers(trace.memory, stop),
         "states": {name: numbers(rows, stop) for name, rows in trace.states.items()},
@@ -62,6 +48,14 @@ def _expected(trace: Trace, t: int) -> str | None:
     """What step t has to predict: nothing before the separator, nothing behind the end."""
     place = t - trace.separator
     return trace.expected[place] if trace.expected is not None and 0 <= place < len(trace.expected) else None
+
+
+def _steps(trace: Trace) -> list[dict[str, Any]]:
+    found, rows = [], zip(trace.tokens, trace.predicted, trace.probabilities, strict=True)
+    for t, (token, predicted, row) in enumerate(rows):
+        symbols = {"token": trace.symbol(token), "predicted": trace.symbol(predicted), "expected": _expected(trace, t)}
+        found.append(symbols | {"probabilities": numbers(row)})
+    return found
 
 
 def _head(head: Head, stop: Callable[[], bool]) -> dict[str, Any]:

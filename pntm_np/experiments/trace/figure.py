@@ -119,9 +119,8 @@ def _tokens(axes: Any, trace: Trace, across: int) -> None:
     for t, token in enumerate(trace.tokens):
         if t % every == 0 or t in (trace.separator, wrong):
             mistaken = wrong is not None and t == wrong + 1  # the wrong token is read at the next step
-            weight, colour = (
-                ("bold", "#D55E00") if mistaken else ("bold" if t == trace.separator else "normal", "black")
-            )
+            weight = "bold" if mistaken or t == trace.separator else "normal"
+            colour = "#D55E00" if mistaken else "black"
             axes.text(t, -0.04, trace.symbol(token), fontweight=weight, color=colour, **below)
 
 

@@ -81,11 +81,8 @@ def _content(trace: Trace) -> dict[str, Any]:
     if trace.memory is None and not trace.heads:
         states = np.concatenate(list(trace.states.values()), axis=1)
         largest = np.abs(states).max() or 1.0
-        return {
-            "kind": "states",
-            "cells": states.shape[1],
-            "arrays": {"states": packed(np.rint(states / largest * 127) + 128, "u1")},
-        }
+        arrays = {"states": packed(np.rint(states / largest * 127) + 128, "u1")}
+        return {"kind": "states", "cells": states.shape[1], "arrays": arrays}
     addresses = np.stack([head.addresses for head in trace.heads], axis=1)  # T, heads, m
     if trace.memory is None:
         kind, arrays = "attention", {"addresses": packed(np.rint(addresses * 255), "u1")}
@@ -96,11 +93,8 @@ def _content(trace: Trace) -> dict[str, Any]:
         shifts = np.stack([head.shifts for head in trace.heads], axis=1)
         return content | {"arrays": {"shifts": packed(shifts, "f4"), "values": packed(values, "f4")}}
     erase = np.stack([head.erase for head in trace.of(WRITE)], axis=1)
-    arrays = {
-        "addresses": packed(np.rint(addresses * 65535), "u2"),
-        "values": packed(values, "f4"),
-        "erase": packed(erase, "f4"),
-    }
+    arrays = {"addresses": packed(np.rint(addresses * 65535), "u2"), "values": packed(values, "f4")}
+    arrays["erase"] = packed(erase, "f4")
     return content | {"start": START, "arrays": arrays}
 
 

@@ -124,12 +124,7 @@ class Trace:
 
 
 def record(
-    model: Model,
-    task: Task,
-    text: str,
-    cells: int,
-    options: Options,
-    stop: Callable[[], bool] = lambda: False,
+    model: Model, task: Task, text: str, cells: int, options: Options, stop: Callable[[], bool] = lambda: False
 ) -> Trace:
     """The trace of one text: the steps by which ``pntm solve`` answers it."""
     recorder = Recorder(model)
@@ -187,20 +182,10 @@ class Recorder:
                 found[name] = np.stack(rows[:steps])
         if found:
             heads, memory = _memory_heads(found), _cells(found["memory"])
-        return Trace(
-            self.model.name,
-            task,
-            given,
-            cells,
-            replace(options, observer=None),
-            tokens,
-            weights / weights.sum(axis=1, keepdims=True),
-            heads,
-            memory,
-            states,
-            architecture.thresholds,
-            any(mixer.moves_first for mixer in architecture.mixers),
-        )
+        probabilities = weights / weights.sum(axis=1, keepdims=True)
+        moves_first = any(mixer.moves_first for mixer in architecture.mixers)
+        run = (self.model.name, task, given, cells, replace(options, observer=None))
+        return Trace(*run, tokens, probabilities, heads, memory, states, architecture.thresholds, moves_first)
 
 
 def _cells(memory: np.ndarray) -> np.ndarray:
@@ -216,17 +201,10 @@ def _memory_heads(found: dict[str, np.ndarray]) -> list[Head]:
     readers, steps = reads.shape[1], len(reads)
     vectors = found["reads"].reshape(steps, readers, -1)
     erase = found.get("erase")
-    heads = [
-        Head(
-            WRITE,
-            f"write {h + 1}",
-            writes[:, h],
-            shifts[:, readers + h],
-            found["values"][:, h],
-            None if erase is None else erase[:, h],
-        )
-        for h in range(writes.shape[1])
-    ]
+    heads = []
+    for h in range(writes.shape[1]):
+        erased = None if erase is None else erase[:, h]
+        heads.append(Head(WRITE, f"write {h + 1}", writes[:, h], shifts[:, readers + h], found["values"][:, h], erased))
     return heads + [Head(READ, f"read {h + 1}", reads[:, h], shifts[:, h], vectors[:, h]) for h in range(readers)]
 
 

@@ -77,9 +77,5 @@ def source_of_reads(model: Model, trace: Trace) -> dict[str, str]:
 
 def leaves(heads: list[Head], straight: list[Head]) -> dict[str, int]:
     """The step at which a head is first on another cell than in the other trace, of those that ever are."""
-    found = {}
-    for head, other in zip(heads, straight, strict=True):
-        apart = np.flatnonzero(head.path != other.path)
-        if len(apart):
-            found[head.name] = int(apart[0])
-    return found
+    apart = {a.name: np.flatnonzero(a.path != b.path) for a, b in zip(heads, straight, strict=True)}
+    return {name: int(steps[0]) for name, steps in apart.items() if len(steps)}
