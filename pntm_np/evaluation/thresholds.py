@@ -24,10 +24,7 @@ from pntm_np.protocol import memory_for
 from pntm_np.runtime.randomness import THRESHOLDS
 from tasks import Task
 
-CANDIDATES = {
-    "tau": (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5),
-    "gate_tau": (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5),
-}
+CANDIDATES = dict.fromkeys(("tau", "gate_tau"), (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5))
 SAMPLES = 64  # of each length
 DOUBT = math.log(2)  # nats: half as probable
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+Watch = Callable[[str, str, int, int, float | None], None]  # model, form, length, runs so far, seconds of the last
+Stop = Callable[[], bool]
 GUESS = 2e-4  # seconds a step, before anything has been timed
 
 

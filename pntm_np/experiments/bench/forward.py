@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 import autodiff as ad
 from autodiff import backend
-from pntm_np.experiments.bench.clock import summary, time_once
+from pntm_np.experiments.bench.clock import Stop, Watch, summary, time_once
 from pntm_np.experiments.bench.machine import PeakMemory
 from pntm_np.models import BENCH_MODELS, Options
 from pntm_np.models.footprint import BYTES
@@ -86,14 +86,14 @@ class Contestant:
         self.params = {name: ad.to_device(w, settings.backend) for name, w in params.items()}
         self.xp = backend.load(settings.backend).xp
 
-    def run(self, x: Any, y: Any, stop: Callable[[], bool] = lambda: False) -> None:
+    def run(self, x: Any, y: Any, stop: Stop = lambda: False) -> None:
         """y (B, T, d) of x (B, T, d), in shards of the batch, each through time in segments."""
         count = min(self.settings.threads, len(x)) if self.settings.backend == "cpu" else 1
         cuts = [len(x) * k // count for k in range(count + 1)]
         list(self.workers.map(lambda rows: self._shard(x[rows], y[rows], stop), map(slice, cuts[:-1], cuts[1:])))
         backend.synchronize(self.settings.backend)
 
-    def _shard(self, x: Any, y: Any, stop: Callable[[], bool]) -> None:
+    def _shard(self, x: Any, y: Any, stop: Stop) -> None:
         length = x.shape[1]
         segment = length if self.form == "paper" else SEGMENT
         state, options = self.model.initial_state(len(x), BENCH_MEMORY, xp=self.xp), Options(form=self.form)
@@ -123,7 +123,7 @@ def deviation(found: np.ndarray, expected: np.ndarray) -> float:
     return apart / max(float(np.abs(expected).max()), 1e-30) if math.isfinite(apart) else math.inf
 
 
-def check_agreement(settings: Settings, workers: Workers, stop: Callable[[], bool] = lambda: False) -> None:
+def check_agreement(settings: Settings, workers: Workers, stop: Stop = lambda: False) -> None:
     """All forms of a model give the outputs of the loop; also compiles what is to be compiled."""
     length = max((n for n in settings.lengths if n <= CHECKED), default=CHECKED)
     x = inputs(settings, length, ROWS)
@@ -141,13 +141,9 @@ def check_agreement(settings: Settings, workers: Workers, stop: Callable[[], boo
 
 
 def run(
-    settings: Settings,
-    workers: Workers,
-    done: dict[tuple[str, str, int], dict[str, Any]],
-    watch: Callable[[str, str, int, int, float | None], None],
-    stop: Callable[[], bool],
+    settings: Settings, workers: Workers, done: dict[tuple[str, str, int], dict[str, Any]], watch: Watch, stop: Stop
 ) -> Iterator[dict[str, Any]]:
-    """Rows one by one. ``done`` are rows of an earlier run; ``watch(model, form, length, runs so far, seconds)``."""
+    """Rows one by one. ``done`` are rows of an earlier run."""
     too_slow = {(r["model"], r["form"]): r for r in done.values() if r["mean"] and r["mean"] > settings.patience}
     for length in settings.lengths:
         reference: dict[str, np.ndarray] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cProfile
 import math
 import pstats
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autodiff import backend
-from pntm_np.experiments.bench.clock import summary, time_once
+from pntm_np.experiments.bench.clock import Stop, Watch, summary, time_once
 from pntm_np.models.footprint import training_need
 from pntm_np.protocol import BATCH, BENCH_RUNS, BENCH_WARMUP, TRAINING_MEMORY
 from pntm_np.runtime.signals import Stopped
@@ -133,13 +133,8 @@ def need(config: Config, length: int, threads: int) -> int:
     return together * one
 
 
-def run(
-    settings: TrainSettings,
-    workers: Workers,
-    watch: Callable[[str, str, int, int, float | None], None],
-    stop: Callable[[], bool],
-) -> Iterator[dict[str, Any]]:
-    """Rows one by one; ``watch(model, form, length, steps so far, seconds of the last)``."""
+def run(settings: TrainSettings, workers: Workers, watch: Watch, stop: Stop) -> Iterator[dict[str, Any]]:
+    """Rows one by one."""
     for length in settings.lengths:
         for config in settings.contestants():
             step, seconds, form = Step(config, length, workers), [], form_of(config)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pntm_np.experiments.sweep.grid import GridError, Planned
-from pntm_np.experiments.sweep.supervise import LONGEST, POLL, Care, Finished, Outcome, outcome_of
+from pntm_np.experiments.sweep.supervise import LONGEST, POLL, Care, Finished, Look, Outcome, Stop, outcome_of
 from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
 from pntm_np.runtime.untrusted import printable
 from pntm_np.training.config import Config
@@ -46,13 +45,7 @@ def connect(address: str) -> Any:
 
 
 def run_there(
-    client: Any,
-    directory: Path,
-    runs: list[Planned],
-    care: Care,
-    finished: Finished,
-    look: Callable[[], None],
-    stop: Callable[[], bool],
+    client: Any, directory: Path, runs: list[Planned], care: Care, finished: Finished, look: Look, stop: Stop
 ) -> None:
     from distributed.scheduler import KilledWorker
 

@@ -51,17 +51,11 @@ class Care:
     stall: float = 900.0  # seconds without a sign of life
 
 
-Finished = Callable[[Planned, Outcome], None]
+Finished, Look, Stop = Callable[[Planned, Outcome], None], Callable[[], None], Callable[[], bool]
 
 
 def run_here(
-    directory: Path,
-    runs: list[Planned],
-    jobs: int,
-    care: Care,
-    finished: Finished,
-    look: Callable[[], None],
-    stop: Callable[[], bool],
+    directory: Path, runs: list[Planned], jobs: int, care: Care, finished: Finished, look: Look, stop: Stop
 ) -> None:
     """``finished`` hears of every run that ends, ``look`` is called all the time."""
 
@@ -81,7 +75,7 @@ def run_here(
             look()
 
 
-def outcome_of(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
+def outcome_of(directory: Path, planned: Planned, care: Care, stop: Stop) -> Outcome:
     """As ``supervise``; what goes wrong here and not in the run's process is an outcome as well: the others go on."""
     try:
         return supervise(directory, planned, care, stop)
@@ -94,7 +88,7 @@ def outcome_of(directory: Path, planned: Planned, care: Care, stop: Callable[[],
         return Outcome("crashed", printable(f"{type(error).__name__}: {error}")[:LONGEST])
 
 
-def supervise(directory: Path, planned: Planned, care: Care, stop: Callable[[], bool]) -> Outcome:
+def supervise(directory: Path, planned: Planned, care: Care, stop: Stop) -> Outcome:
     """Make the run in ``directory``, from wherever it stands, and write down why if it fails.
 
     One that another sweep has, or whose process is about to end, is left to it: it is to be asked for again, after
@@ -141,7 +135,7 @@ def _command(directory: Path, planned: Planned, care: Care) -> list[str]:
     return [*start, "--resume", "--out", str(directory), "--threads", str(care.threads), "--end-with-parent"]
 
 
-def _attempt(run: Run, command: list[str], care: Care, stop: Callable[[], bool]) -> Outcome:
+def _attempt(run: Run, command: list[str], care: Care, stop: Stop) -> Outcome:
     log = run.path(LOG)
     with os.fdopen(open_own(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as sink:
         began = sink.tell()
@@ -197,7 +191,7 @@ def _end(process: subprocess.Popen, patience: float) -> None:
         process.wait()
 
 
-def _wait_until(stop: Callable[[], bool], seconds: float) -> bool:
+def _wait_until(stop: Stop, seconds: float) -> bool:
     """Whether it was stopped meanwhile."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
