@@ -10,14 +10,17 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
 
-Array = Any  # a NumPy or CuPy array; where an op takes it, also a Tensor or a number
+DType = np.dtype[Any]
+Array = np.ndarray[Any, DType]  # or CuPy's, which has the same methods: the data decides
+Arrays = tuple[Array, ...]
+Namespace = ModuleType  # numpy, or cupy with the same functions
 
 
 class BackendUnavailable(RuntimeError):
@@ -26,8 +29,8 @@ class BackendUnavailable(RuntimeError):
 
 class Backend(NamedTuple):
     name: str  # what the user types: "cpu", "cuda"
-    xp: Any  # the array namespace
-    special: Any  # its scipy.special
+    xp: Namespace
+    special: Namespace  # its scipy.special
     array: type  # the type of its arrays
 
 
@@ -116,7 +119,7 @@ def _recognise(kind: type) -> Backend:
     return found
 
 
-def common_owner(arrays: Any) -> Backend:
+def common_owner(arrays: Iterable[Any]) -> Backend:
     """The one backend of all ``arrays``; a TypeError if they live in different places."""
     found = SCALAR
     for x in arrays:
@@ -131,12 +134,12 @@ def common_owner(arrays: Any) -> Backend:
     return found
 
 
-def array_module(*arrays: Any) -> ModuleType:
+def array_module(*arrays: Any) -> Namespace:
     """The namespace (numpy, cupy) that the arrays belong to; mixing two is a TypeError."""
     return common_owner(arrays).xp
 
 
-def special_module(*arrays: Any) -> ModuleType:
+def special_module(*arrays: Any) -> Namespace:
     """The counterpart of scipy.special for these arrays."""
     return common_owner(arrays).special
 
@@ -152,7 +155,7 @@ def compiled() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def kernels(*arrays: Any) -> Any:
+def kernels(*arrays: Any) -> ModuleType | None:
     """The compiled kernels (``autodiff.compiled``), if there are any for these arrays: NumPy's, of float32."""
     for x in arrays:
         if type(x) is not np.ndarray or x.dtype is not FLOAT32:
@@ -161,7 +164,7 @@ def kernels(*arrays: Any) -> Any:
 
 
 @functools.cache
-def _load_kernels() -> Any:
+def _load_kernels() -> ModuleType:
     return importlib.import_module("autodiff.compiled")
 
 
@@ -171,7 +174,7 @@ def unkept() -> str:
     return kernel.unkept() if kernel else ""
 
 
-def to_device(x: Any, name: str) -> Any:
+def to_device(x: Any, name: str) -> Array:
     """``x`` as an array of the named backend; the same array if it is there already."""
     target = load(name)
     if owner(x) is not target:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+from autodiff.backend import Array, DType, Namespace
 from autodiff.tape import CONSTANT, DTYPE, LATER, SHAPE, SINGLE, Entry, Part, Tape, describe
 
 
@@ -16,10 +17,11 @@ class PullbackError(RuntimeError):
     """A pullback failed or returned what does not fit its inputs: the op is wrong, not its caller."""
 
 
-def sweep(tape: Tape, seeds: dict[int, Any], leaves: int, xp: Any) -> list[Any]:
+def sweep(tape: Tape, seeds: dict[int, Array], leaves: int, xp: Namespace) -> list[Array]:
     """Cotangents of the first ``leaves`` slots, given those of some later ones. Ends the tape."""
-    entries, tape.entries = tape.entries, None
-    cotangents: list[Any] = [None] * len(entries)
+    entries: list = tape.entries  # None in place of those that have been used
+    tape.entries, tape.ended = [], True
+    cotangents: list = [None] * len(entries)
     owned = bytearray(len(entries))  # 1: this buffer is ours alone, so adding in place is safe
     for slot, seed in seeds.items():
         cotangents[slot] = seed
@@ -83,7 +85,7 @@ def _check_count(op: str, contributions: tuple, inputs: tuple) -> None:
         raise PullbackError(f"the pullback of {op} returned {len(contributions)} cotangents for {len(inputs)} inputs")
 
 
-def _add_part(total: Any, owned: int, part: Part, entry: Entry, op: str, xp: Any) -> Any:
+def _add_part(total: Array | None, owned: int, part: Part, entry: Entry, op: str, xp: Namespace) -> Array:
     """The cotangent of a slice added into a buffer of the whole, which is made when the first one comes."""
     if total is None:
         total = xp.zeros(entry[SHAPE], entry[DTYPE])
@@ -101,7 +103,7 @@ def _add_part(total: Any, owned: int, part: Part, entry: Entry, op: str, xp: Any
     return total
 
 
-def _collect(entries: list, cotangents: list, slot: int, count: int, xp: Any) -> tuple | None:
+def _collect(entries: list, cotangents: list, slot: int, count: int, xp: Namespace) -> tuple | None:
     """The cotangents of an op with several values, zeros for those that were not used."""
     slots = range(slot, slot + count)
     collected = [cotangents[s] for s in slots]
@@ -113,7 +115,7 @@ def _collect(entries: list, cotangents: list, slot: int, count: int, xp: Any) ->
     return tuple(collected) if used else None
 
 
-def fit(c: Any, shape: tuple[int, ...], dtype: Any, op: str, position: int) -> Any:
+def fit(c: Any, shape: tuple[int, ...], dtype: DType, op: str, position: int) -> Array:
     """Undo broadcasting and promotion: the cotangent in the shape and dtype of its input."""
     given = getattr(c, "shape", None)
     if given is None:
@@ -135,8 +137,8 @@ def fit(c: Any, shape: tuple[int, ...], dtype: Any, op: str, position: int) -> A
 
 
 def _gradients(
-    cotangents: list, owned: bytearray, entries: list, leaves: int, seeds: dict[int, Any], xp: Any
-) -> list[Any]:
+    cotangents: list, owned: bytearray, entries: list, leaves: int, seeds: dict[int, Array], xp: Namespace
+) -> list[Array]:
     """The leaves' cotangents as arrays of their own, so that a caller may write into any of them."""
     handed_out = {id(seed) for seed in seeds.values()}
     gradients = []

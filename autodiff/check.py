@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autodiff import backend
+from autodiff.backend import Namespace
 from autodiff.gradient import vjp
 from autodiff.tape import stop_gradient
 
@@ -124,12 +125,12 @@ def _like(host: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return vector.reshape(host.shape).astype(host.dtype)
 
 
-def _place(xp: Any, host: Any, vector: np.ndarray | None, original: Any) -> Any:
+def _place(xp: Namespace, host: Any, vector: np.ndarray | None, original: Any) -> Any:
     """The original input, or one of its kind with the elements of ``vector``."""
     return original if vector is None else xp.asarray(_like(host, vector))
 
 
-def _from_vector(xp: Any, vector: np.ndarray, value: Any) -> Any:
+def _from_vector(xp: Namespace, vector: np.ndarray, value: Any) -> Any:
     """Cotangents for ``value``, which is an array or a tuple, from one real vector."""
     made, start = [], 0
     for y in value if isinstance(value, tuple) else (value,):

@@ -6,11 +6,11 @@ import math
 
 from autodiff import expect
 from autodiff.backend import Array, array_module, kernels, on_host
-from autodiff.tape import differentiable
+from autodiff.tape import Pullback, differentiable
 
 
 @differentiable
-def layer_norm(x: Array, scale: Array, bias: Array, *, eps: float = 1e-5):
+def layer_norm(x: Array, scale: Array, bias: Array, *, eps: float = 1e-5) -> tuple[Array, Pullback]:
     """(x - mean) / sqrt(variance + eps) * scale + bias over the last axis."""
     xp = array_module(x, scale, bias)
     if x.ndim == 0 or scale.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
@@ -42,7 +42,9 @@ def layer_norm(x: Array, scale: Array, bias: Array, *, eps: float = 1e-5):
 
 
 @differentiable
-def softmax_cross_entropy(logits: Array, targets: Array, mask: Array | None = None, *, total: float | None = None):
+def softmax_cross_entropy(
+    logits: Array, targets: Array, mask: Array | None = None, *, total: float | None = None
+) -> tuple[Array, Pullback]:
     """-log softmax(logits)[target], averaged over the positions where the mask is true.
 
     logits (..., V), targets (...) integers, mask (...) boolean or None for all. The sum is divided by ``total``

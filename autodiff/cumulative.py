@@ -8,21 +8,20 @@ doubles too: after step k each element covers 2^k of its predecessors.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from autodiff import expect
 from autodiff.backend import Array, array_module
-from autodiff.tape import differentiable
+from autodiff.tape import Pullback, differentiable
 
 
-def _along(axis: int, start: int | None, stop: int | None) -> tuple[Any, ...]:
+def _along(axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
     """The key of ``x[..., start:stop, ...]`` on that axis."""
     return (slice(None),) * axis + (slice(start, stop),)
 
 
-def _recur_backwards(g: Any, w: Any, axis: int) -> Any:
+def _recur_backwards(g: Array, w: Array, axis: int) -> Array:
     """r_i = g_i + w_i r_{i+1} along ``axis``, with r beyond the end zero; the last w is not used."""
     r, w = g.copy(), w.copy()
     step, length = 1, g.shape[axis]
@@ -36,14 +35,14 @@ def _recur_backwards(g: Any, w: Any, axis: int) -> Any:
 
 
 @differentiable
-def cumsum(x: Array, *, axis: int):
+def cumsum(x: Array, *, axis: int) -> tuple[Array, Pullback]:
     xp = array_module(x)
     axis = expect.one_axis(x, axis)
     return xp.cumsum(x, axis=axis), lambda g: xp.flip(xp.cumsum(xp.flip(g, axis), axis=axis), axis)
 
 
 @differentiable
-def cumprod(x: Array, *, axis: int):
+def cumprod(x: Array, *, axis: int) -> tuple[Array, Pullback]:
     """Running product; the gradient is exact for zeros, for it multiplies and never divides."""
     expect.real(x)
     xp = array_module(x)
@@ -61,7 +60,7 @@ def cumprod(x: Array, *, axis: int):
 
 
 @differentiable
-def logcumsumexp(x: Array, *, axis: int):
+def logcumsumexp(x: Array, *, axis: int) -> tuple[Array, Pullback]:
     """log of the running sum of exp(x), without overflow; -inf is an exact zero in the sum."""
     xp = array_module(x)
     axis = expect.one_axis(x, axis)

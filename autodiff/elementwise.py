@@ -7,41 +7,41 @@ at a tie); clip passes the cotangent on at its bounds.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from autodiff import expect, host
-from autodiff.backend import Array, array_module, kernels, special_module
-from autodiff.tape import differentiable
+from autodiff.backend import Array, DType, array_module, kernels, special_module
+from autodiff.tape import Pullback, differentiable
 
 
 @differentiable
-def add(x: Array, y: Array):
+def add(x: Array, y: Array) -> tuple[Array, Pullback]:
     return x + y, lambda g: (g, g)
 
 
 @differentiable
-def subtract(x: Array, y: Array):
+def subtract(x: Array, y: Array) -> tuple[Array, Pullback]:
     return x - y, lambda g: (g, lambda: -g)
 
 
 @differentiable
-def multiply(x: Array, y: Array):
+def multiply(x: Array, y: Array) -> tuple[Array, Pullback]:
     return x * y, lambda g: (lambda: g * y.conjugate(), lambda: g * x.conjugate())
 
 
 @differentiable
-def divide(x: Array, y: Array):
+def divide(x: Array, y: Array) -> tuple[Array, Pullback]:
     z = x / y
     return z, lambda g: (lambda: g / y.conjugate(), lambda: -g * (z / y).conjugate())
 
 
 @differentiable
-def negative(x: Array):
+def negative(x: Array) -> tuple[Array, Pullback]:
     return -x, lambda g: -g
 
 
 @differentiable
-def power(x: Array, *, exponent: float):
+def power(x: Array, *, exponent: float) -> tuple[Array, Pullback]:
     """x ** exponent for a constant real exponent."""
     exponent = expect.number("exponent", exponent)  # for an array, exp(exponent * log(x))
     if exponent == 0:
@@ -50,31 +50,31 @@ def power(x: Array, *, exponent: float):
 
 
 @differentiable
-def exp(x: Array):
+def exp(x: Array) -> tuple[Array, Pullback]:
     y = array_module(x).exp(x)
     return y, lambda g: g * y.conjugate()
 
 
 @differentiable
-def log(x: Array):
+def log(x: Array) -> tuple[Array, Pullback]:
     return array_module(x).log(x), lambda g: g / x.conjugate()
 
 
 @differentiable
-def log1p(x: Array):
+def log1p(x: Array) -> tuple[Array, Pullback]:
     """log(1 + x), accurate near x = 0."""
     expect.real(x)
     return array_module(x).log1p(x), lambda g: g / (1 + x)
 
 
 @differentiable
-def sqrt(x: Array):
+def sqrt(x: Array) -> tuple[Array, Pullback]:
     y = array_module(x).sqrt(x)
     return y, lambda g: g * 0.5 / y.conjugate()
 
 
 @differentiable
-def tanh(x: Array):
+def tanh(x: Array) -> tuple[Array, Pullback]:
     expect.real(x)
     fast = kernels(x)
     y = fast.tanh(x) if fast else array_module(x).tanh(x)
@@ -82,7 +82,7 @@ def tanh(x: Array):
 
 
 @differentiable
-def sigmoid(x: Array):
+def sigmoid(x: Array) -> tuple[Array, Pullback]:
     """1 / (1 + exp(-x)), without overflow."""
     expect.real(x)
     if fast := kernels(x):
@@ -93,7 +93,7 @@ def sigmoid(x: Array):
 
 
 @differentiable
-def softplus(x: Array):
+def softplus(x: Array) -> tuple[Array, Pullback]:
     """log(1 + exp(x)), without overflow."""
     expect.real(x)
     if fast := kernels(x):
@@ -104,7 +104,7 @@ def softplus(x: Array):
 
 
 @differentiable
-def gelu(x: Array):
+def gelu(x: Array) -> tuple[Array, Pullback]:
     """x Phi(x) with the exact normal distribution function Phi, not its tanh approximation."""
     expect.real(x)
     if fast := kernels(x) or (host if host.is_single(x) else None):
@@ -121,16 +121,16 @@ def gelu(x: Array):
 
 
 @differentiable
-def maximum(x: Array, y: Array):
+def maximum(x: Array, y: Array) -> tuple[Array, Pullback]:
     return array_module(x, y).maximum(x, y), lambda g: _to_the_chosen(g, x > y, x == y)
 
 
 @differentiable
-def minimum(x: Array, y: Array):
+def minimum(x: Array, y: Array) -> tuple[Array, Pullback]:
     return array_module(x, y).minimum(x, y), lambda g: _to_the_chosen(g, x < y, x == y)
 
 
-def _to_the_chosen(g: Any, first: Any, tie: Any) -> tuple[Any, Any]:
+def _to_the_chosen(g: Array, first: Array, tie: Array) -> tuple[Callable, Callable]:
     """The cotangent to the argument that was chosen, half to each at a tie."""
     where = array_module(g).where
     shared = where(tie, 0.5 * g, 0.0)
@@ -138,7 +138,7 @@ def _to_the_chosen(g: Any, first: Any, tie: Any) -> tuple[Any, Any]:
 
 
 @differentiable
-def where(condition: Array, x: Array, y: Array):
+def where(condition: Array, x: Array, y: Array) -> tuple[Array, Pullback]:
     """x where the condition holds, y elsewhere; the condition is a constant boolean array."""
     xp = array_module(condition, x, y)
     if condition.dtype.kind != "b":
@@ -151,7 +151,7 @@ def where(condition: Array, x: Array, y: Array):
 
 
 @differentiable
-def clip(x: Array, *, low: float | None = None, high: float | None = None):
+def clip(x: Array, *, low: float | None = None, high: float | None = None) -> tuple[Array, Pullback]:
     """x limited to [low, high]; None leaves that side open. At a bound the slope is 1."""
     expect.real(x)
     xp = array_module(x)
@@ -169,7 +169,7 @@ def clip(x: Array, *, low: float | None = None, high: float | None = None):
 
 
 @differentiable
-def absolute(x: Array):
+def absolute(x: Array) -> tuple[Array, Pullback]:
     """|x| of a real or complex array; the slope at 0 is 0."""
     xp = array_module(x)
     y = abs(x)
@@ -179,28 +179,28 @@ def absolute(x: Array):
 
 
 @differentiable
-def real(z: Array):
+def real(z: Array) -> tuple[Array, Pullback]:
     """The real part of a complex array."""
     _expect_complex(z)
     return z.real.copy(), lambda g: g
 
 
 @differentiable
-def imag(z: Array):
+def imag(z: Array) -> tuple[Array, Pullback]:
     """The imaginary part of a complex array."""
     _expect_complex(z)
     return z.imag.copy(), lambda g: _from_parts(array_module(g).zeros_like(g), g)
 
 
 @differentiable
-def make_complex(x: Array, y: Array):
+def make_complex(x: Array, y: Array) -> tuple[Array, Pullback]:
     """x + iy of two real arrays."""
     if any(part.dtype.kind != "f" for part in (x, y)):
         raise TypeError("expected two real floating-point arrays")
     return _from_parts(x, y), lambda g: (g.real, g.imag)
 
 
-def _from_parts(x: Any, y: Any) -> Any:
+def _from_parts(x: Array, y: Array) -> Array:
     """x + iy part by part: the product 1j * y would be NaN for an infinite y."""
     xp = array_module(x, y)
     x, y = xp.broadcast_arrays(x, y)
@@ -209,12 +209,12 @@ def _from_parts(x: Any, y: Any) -> Any:
     return z
 
 
-def _expect_complex(z: Any) -> None:
+def _expect_complex(z: Array) -> None:
     if z.dtype.kind != "c":
         raise TypeError("expected a complex array")
 
 
 @differentiable
-def astype(x: Array, *, dtype: Any):
+def astype(x: Array, *, dtype: DType) -> tuple[Array, Pullback]:
     """x in another floating-point or complex dtype; the cotangent comes back in the old one."""
     return x.astype(dtype), lambda g: g

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import numbers
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, SupportsIndex
+
+if TYPE_CHECKING:
+    from autodiff.backend import Array
 
 Axis = int | tuple[int, ...] | None
 
 
-def real(*arrays: Any) -> None:
+def real(*arrays: Array) -> None:
     """Refuse complex arrays: the op's gradient holds for real ones only."""
     for x in arrays:
         if x.dtype.kind == "c":
             raise TypeError("expected a real array")
 
 
-def axes(x: Any, axis: Axis) -> tuple[int, ...]:
+def axes(x: Array, axis: Axis) -> tuple[int, ...]:
     """The axes meant, counted from 0; all of them for None."""
     if axis is None:
         return tuple(range(x.ndim))
@@ -33,20 +36,20 @@ def axes(x: Any, axis: Axis) -> tuple[int, ...]:
     return tuple(found)
 
 
-def one_axis(x: Any, axis: int) -> int:
+def one_axis(x: Array, axis: int) -> int:
     if isinstance(axis, (tuple, list)) or axis is None:
         raise TypeError(f"axis is {axis!r}; expected one axis, an integer")
     return axes(x, axis)[0]
 
 
-def integer(name: str, value: Any) -> int:
+def integer(name: str, value: SupportsIndex) -> int:
     try:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}; expected an integer") from None
 
 
-def number(name: str, value: Any) -> float:
+def number(name: str, value: object) -> float:
     """A plain number: one of NumPy's would turn float32 into float64."""
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; expected a real number")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from autodiff import backend, tree
+from autodiff.backend import Array
 from autodiff.backward import fit, sweep
 from autodiff.tape import CONSTANT, Tape, TapeError, Tensor, describe, stop_gradient
 
@@ -33,12 +34,12 @@ def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], 
     value = stop_gradient(output)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        if tape.entries is None:
+        if tape.ended:
             raise TapeError("vjp: this pullback has already run; call vjp again for another cotangent")
         given = cotangent if type(output) is tuple else (cotangent,)
         if type(given) is not tuple or len(given) != len(outputs):
             raise ValueError(f"vjp: expected a tuple of {len(outputs)} cotangents, one for each value")
-        seeds: dict[int, Any] = {}
+        seeds: dict[int, Array] = {}
         for k, (slot, y, g) in enumerate(zip(slots, outputs, given, strict=True)):
             y = stop_gradient(y)
             _check_cotangent(k, y, g)
@@ -62,7 +63,7 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
 
     @functools.wraps(loss)
     def with_gradient(params: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        plain: list[Any] = []
+        plain: list[Array] = []
 
         def place(name: str, leaf: Any) -> int:
             _check_parameter(name, leaf)
@@ -97,7 +98,7 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
     return with_gradient
 
 
-def _check_cotangent(k: int, y: Any, g: Any) -> None:
+def _check_cotangent(k: int, y: Array, g: Any) -> None:
     if type(g) is Tensor or getattr(g, "shape", None) != y.shape:
         raise ValueError(f"vjp: the cotangent of value {k} is {describe(g)}; expected an array of shape {y.shape}")
     if g.dtype.kind not in ("fc" if y.dtype.kind == "c" else "f"):

@@ -9,7 +9,7 @@ import functools
 import glob
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ class _Cache(FunctionCache):
         _remove(self._files(self._impl.filename_base))
 
 
-def _remove(paths: Any) -> None:
+def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         with suppress(OSError):
             path.unlink()
@@ -167,7 +167,7 @@ def _compiled(function: Callable, freedom: set[str]) -> Callable:
     """A kernel that is a part of another one is compiled into it. If it were called there, the process that compiles
     both would call the one that stands by itself, and those that load the other from the cache the copy in that, which
     was optimised with its surroundings: sums in another order, and not the same bits."""
-    dispatcher = njit(nogil=True, error_model="numpy", fastmath=freedom, forceinline=True)(function)
+    dispatcher: Any = njit(nogil=True, error_model="numpy", fastmath=freedom, forceinline=True)(function)
     try:
         dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with other names
     except RuntimeError:  # nowhere to keep it: compiled anew in every process

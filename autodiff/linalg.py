@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from autodiff.backend import Array, array_module
-from autodiff.tape import differentiable
+from autodiff.tape import Pullback, differentiable
 
 
 @differentiable
-def matmul(x: Array, y: Array):
+def matmul(x: Array, y: Array) -> tuple[Array, Pullback]:
     """Matrix product, batched over leading axes; a vector is a row on the left, a column on the right."""
     if min(getattr(x, "ndim", 0), getattr(y, "ndim", 0)) == 0:
         raise ValueError("expected arrays of at least one axis; for a number use multiply")
@@ -35,15 +35,15 @@ def matmul(x: Array, y: Array):
     return x @ y, pullback
 
 
-def _drop_row(c: Any, ndim: int) -> Any:
+def _drop_row(c: Array, ndim: int) -> Array:
     return c if ndim > 1 else c.reshape(c.shape[:-2] + c.shape[-1:])
 
 
-def _drop_column(c: Any, ndim: int) -> Any:
+def _drop_column(c: Array, ndim: int) -> Array:
     return c if ndim > 1 else c.reshape(c.shape[:-1])
 
 
-def _flat_matmul(x: Any, y: Any) -> tuple[Any, Any]:
+def _flat_matmul(x: Array, y: Array) -> tuple[Array, Pullback]:
     """Many rows times one matrix: a single large product forward, and one for each gradient."""
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     shape = x.shape
@@ -56,12 +56,12 @@ def _flat_matmul(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 @differentiable
-def einsum(*arrays: Array, subscripts: str):
+def einsum(*arrays: Array, subscripts: str) -> tuple[Array, Pullback]:
     """Sum of products, as numpy.einsum: explicit ``->``, letters only, none twice in one term."""
     if not isinstance(subscripts, str):
         raise TypeError("expected a text such as 'ij,jk->ik' as subscripts")
-    terms, arrow, result = subscripts.replace(" ", "").partition("->")
-    terms = terms.split(",")
+    given, arrow, result = subscripts.replace(" ", "").partition("->")
+    terms = given.split(",")
     sizes: dict[str, int] = {}
     if not arrow or len(terms) != len(arrays):
         raise ValueError("expected one term per array, then -> and the result, as in 'ij,jk->ik'")
@@ -75,7 +75,7 @@ def einsum(*arrays: Array, subscripts: str):
         raise ValueError(f"result {result!r}: expected letters of the terms, none twice")
     xp = array_module(*arrays)
 
-    def cotangent(k: int, g: Any) -> Any:
+    def cotangent(k: int, g: Array) -> Array:
         """The same sum with the k-th array and the result exchanged."""
         others = [j for j in range(len(arrays)) if j != k]
         reached = set(result).union(*(terms[j] for j in others))
@@ -89,5 +89,5 @@ def einsum(*arrays: Array, subscripts: str):
     return value, lambda g: tuple(_later(cotangent, k, g) for k in range(len(arrays)))
 
 
-def _later(function: Any, *args: Any) -> Any:
-    return lambda: function(*args)
+def _later(cotangent: Callable[[int, Array], Array], k: int, g: Array) -> Callable[[], Array]:
+    return lambda: cotangent(k, g)

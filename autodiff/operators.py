@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
 
 from autodiff import elementwise, linalg, shape
-from autodiff.tape import Tensor, explain, stop_gradient
+from autodiff.backend import Array
+from autodiff.tape import Op, Operand, Tensor, explain, stop_gradient
 
 
-def _reflected(op):
+def _reflected(op: Op) -> Callable:
     return lambda self, other: op(other, self)
 
 
-Tensor.__add__, Tensor.__radd__ = elementwise.add, _reflected(elementwise.add)
-Tensor.__sub__, Tensor.__rsub__ = elementwise.subtract, _reflected(elementwise.subtract)
-Tensor.__mul__, Tensor.__rmul__ = elementwise.multiply, _reflected(elementwise.multiply)
-Tensor.__truediv__, Tensor.__rtruediv__ = elementwise.divide, _reflected(elementwise.divide)
-Tensor.__matmul__, Tensor.__rmatmul__ = linalg.matmul, _reflected(linalg.matmul)
-Tensor.__neg__ = elementwise.negative
-Tensor.__abs__ = elementwise.absolute
-Tensor.__pow__ = lambda self, exponent: elementwise.power(self, exponent=exponent)
-Tensor.__getitem__ = lambda self, key: shape.index(self, key=key)
-
-
-def _compare(op):
+def _compare(op: Callable) -> Callable:
     """Comparisons are constant almost everywhere: a plain boolean array, as ``where`` takes it."""
 
-    def compare(self: Tensor, other: Any) -> Any:
+    def compare(self: Tensor, other: Operand) -> Array:
         other = stop_gradient(other)
         try:
             return op(self.value, other)
@@ -38,19 +27,30 @@ def _compare(op):
     return compare
 
 
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Tensor, f"__{_name}__", _compare(getattr(operator, _name)))
-Tensor.__hash__ = object.__hash__
-
-
 def _length(self: Tensor) -> int:
     if self.ndim == 0:
         raise TypeError("len() of a Tensor without axes")
     return self.shape[0]
 
 
-def _iterate(self: Tensor) -> Iterator[Any]:
-    return (self[i] for i in range(len(self)))
-
-
-Tensor.__len__, Tensor.__iter__ = _length, _iterate
+_METHODS: dict[str, Callable] = {
+    "neg": elementwise.negative,
+    "abs": elementwise.absolute,
+    "pow": lambda self, exponent: elementwise.power(self, exponent=exponent),
+    "getitem": lambda self, key: shape.index(self, key=key),
+    "len": _length,
+    "iter": lambda self: (self[i] for i in range(len(self))),
+    "hash": object.__hash__,
+    **{name: _compare(getattr(operator, name)) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
+}
+_ARITHMETIC: dict[str, Op] = {
+    "add": elementwise.add,
+    "sub": elementwise.subtract,
+    "mul": elementwise.multiply,
+    "truediv": elementwise.divide,
+    "matmul": linalg.matmul,
+}
+for _name, _op in _ARITHMETIC.items():
+    _METHODS |= {_name: _op, f"r{_name}": _reflected(_op)}
+for _name, _method in _METHODS.items():
+    setattr(Tensor, f"__{_name}__", _method)

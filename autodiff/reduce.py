@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from autodiff import expect
-from autodiff.backend import Array, array_module, kernels
+from autodiff.backend import Array, Namespace, array_module, kernels
 from autodiff.expect import Axis
-from autodiff.tape import differentiable
+from autodiff.tape import Pullback, differentiable
 
 
-def _kept(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _kept(x: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a reduction over ``axes`` with keepdims."""
     return tuple(1 if i in axes else n for i, n in enumerate(x.shape))
 
 
 @differentiable
-def sum(x: Array, *, axis: Axis = None, keepdims: bool = False):
+def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Pullback]:
     xp = array_module(x)
     axes = expect.axes(x, axis)
     kept, shape = _kept(x, axes), x.shape  # not x: the gradient needs its shape alone
@@ -27,7 +26,7 @@ def sum(x: Array, *, axis: Axis = None, keepdims: bool = False):
 
 
 @differentiable
-def mean(x: Array, *, axis: Axis = None, keepdims: bool = False):
+def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Pullback]:
     xp = array_module(x)
     axes = expect.axes(x, axis)
     kept, shape = _kept(x, axes), x.shape
@@ -39,7 +38,7 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False):
 
 
 @differentiable
-def max(x: Array, *, axis: Axis = None, keepdims: bool = False):
+def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Pullback]:
     """The largest element; where several are equally large they share the cotangent."""
     expect.real(x)
     xp = array_module(x)
@@ -57,11 +56,11 @@ def max(x: Array, *, axis: Axis = None, keepdims: bool = False):
     return y if keepdims else _drop(y, axes), pullback
 
 
-def _drop(y: Any, axes: tuple[int, ...]) -> Any:
+def _drop(y: Array, axes: tuple[int, ...]) -> Array:
     return y.reshape(tuple(n for i, n in enumerate(y.shape) if i not in axes))
 
 
-def _finite_max(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+def _finite_max(xp: Namespace, x: Array, axes: tuple[int, ...]) -> Array:
     """A reference to subtract before exp: the maximum, or 0 where that is infinite or nothing."""
     if math.prod(x.shape[a] for a in axes) == 0:
         return xp.zeros(_kept(x, axes), x.dtype)
@@ -70,7 +69,7 @@ def _finite_max(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 @differentiable
-def logsumexp(x: Array, *, axis: Axis = None, keepdims: bool = False):
+def logsumexp(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Pullback]:
     """log of the sum of exp(x), without overflow; -inf, and a zero gradient, where all are -inf."""
     expect.real(x)
     xp = array_module(x)
@@ -87,7 +86,7 @@ def logsumexp(x: Array, *, axis: Axis = None, keepdims: bool = False):
 
 
 @differentiable
-def softmax(x: Array, *, axis: int = -1):
+def softmax(x: Array, *, axis: int = -1) -> tuple[Array, Pullback]:
     expect.real(x)
     xp = array_module(x)
     axes = expect.axes(x, axis)
@@ -99,7 +98,7 @@ def softmax(x: Array, *, axis: int = -1):
 
 
 @differentiable
-def log_softmax(x: Array, *, axis: int = -1):
+def log_softmax(x: Array, *, axis: int = -1) -> tuple[Array, Pullback]:
     expect.real(x)
     xp = array_module(x)
     axes = expect.axes(x, axis)

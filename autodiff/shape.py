@@ -9,17 +9,17 @@ import numpy as np
 
 from autodiff import expect
 from autodiff.backend import Array, array_module
-from autodiff.tape import Part, differentiable, explain
+from autodiff.tape import Part, Pullback, differentiable, explain
 
 
 @differentiable
-def reshape(x: Array, *, shape: tuple[int, ...]):
+def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Pullback]:
     before = x.shape
     return x.reshape(shape), lambda g: g.reshape(before)
 
 
 @differentiable
-def transpose(x: Array, *, axes: tuple[int, ...] | None = None):
+def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, Pullback]:
     """Axes in the given order; reversed without one."""
     axes = tuple(range(x.ndim))[::-1] if axes is None else expect.axes(x, axes)
     if len(axes) != x.ndim:
@@ -29,18 +29,18 @@ def transpose(x: Array, *, axes: tuple[int, ...] | None = None):
 
 
 @differentiable
-def swapaxes(x: Array, *, first: int, second: int):
+def swapaxes(x: Array, *, first: int, second: int) -> tuple[Array, Pullback]:
     first, second = expect.one_axis(x, first), expect.one_axis(x, second)
     return x.swapaxes(first, second), lambda g: g.swapaxes(first, second)
 
 
 @differentiable
-def broadcast_to(x: Array, *, shape: tuple[int, ...]):
+def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Pullback]:
     return array_module(x).broadcast_to(x, shape), lambda g: g
 
 
 @differentiable
-def concatenate(*arrays: Array, axis: int = 0):
+def concatenate(*arrays: Array, axis: int = 0) -> tuple[Array, Pullback]:
     """Arrays joined along an axis that they have."""
     if not arrays:
         raise ValueError("expected at least one array")
@@ -62,7 +62,7 @@ def concatenate(*arrays: Array, axis: int = 0):
 
 
 @differentiable
-def stack(*arrays: Array, axis: int = 0):
+def stack(*arrays: Array, axis: int = 0) -> tuple[Array, Pullback]:
     """Arrays of one shape joined along a new axis."""
     if not arrays or any(x.shape != arrays[0].shape for x in arrays):
         raise ValueError("expected one or more arrays of the same shape")
@@ -86,7 +86,7 @@ def split(x: Array, *, sections: int, axis: int = 0) -> list[Array]:
 
 
 @differentiable
-def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float = 0.0):
+def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float = 0.0) -> tuple[Array, Pullback]:
     """x with ``(before, after)`` elements of ``value`` added on each axis."""
     if not isinstance(widths, (tuple, list)) or len(widths) != x.ndim:
         raise ValueError(f"expected widths as {x.ndim} pairs (before, after)")
@@ -98,14 +98,14 @@ def pad(x: Array, *, widths: tuple[tuple[int, int], ...], value: float = 0.0):
 
 
 @differentiable
-def flip(x: Array, *, axis: int):
+def flip(x: Array, *, axis: int) -> tuple[Array, Pullback]:
     axis = expect.one_axis(x, axis)
     xp = array_module(x)
     return xp.flip(x, axis), lambda g: xp.flip(g, axis)
 
 
 @differentiable
-def roll(x: Array, *, shift: int, axis: int):
+def roll(x: Array, *, shift: int, axis: int) -> tuple[Array, Pullback]:
     """x moved cyclically: what was at i is now at i + shift."""
     axis, shift = expect.one_axis(x, axis), expect.integer("shift", shift)
     xp = array_module(x)
@@ -113,7 +113,7 @@ def roll(x: Array, *, shift: int, axis: int):
 
 
 @differentiable
-def index(x: Array, *, key: Any):
+def index(x: Array, *, key: Any) -> tuple[Array, Pullback]:
     """``x[key]`` for slices, integers, ... and None; for an array of indices use ``take``."""
     for k in key if isinstance(key, tuple) else (key,):
         if not (k is None or k is ... or isinstance(k, (int, np.integer, slice))) or isinstance(k, bool):
@@ -122,7 +122,7 @@ def index(x: Array, *, key: Any):
 
 
 @differentiable
-def take(x: Array, indices: Array, *, axis: int = 0):
+def take(x: Array, indices: Array, *, axis: int = 0) -> tuple[Array, Pullback]:
     """Rows of x, or of another axis, by an array of integers; a row may be taken many times.
 
     The gradient sums over equal indices by a matrix product with their one-hot rows, whose order of

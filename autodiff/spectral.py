@@ -6,21 +6,19 @@ even length, stands for two. The adjoints count them so.
 
 from __future__ import annotations
 
-from typing import Any
-
 from autodiff import expect
-from autodiff.backend import Array, array_module, on_host
-from autodiff.tape import differentiable
+from autodiff.backend import Array, Namespace, array_module, on_host
+from autodiff.tape import Pullback, differentiable
 
 
-def _multiplicity(xp: Any, n: int, at: int, like: Any) -> Any:
+def _multiplicity(xp: Namespace, n: int, at: int, like: Array) -> Array:
     """How many bins of the whole spectrum each bin of the half stands for, shaped to lie on axis ``at``."""
     k = xp.arange(n // 2 + 1)
     count = xp.where((k == 0) | (2 * k == n), 1, 2).astype(like.real.dtype)
     return count.reshape(tuple(-1 if i == at else 1 for i in range(like.ndim)))
 
 
-def _hermitian(z: Any, n: int, at: int) -> Any:
+def _hermitian(z: Array, n: int, at: int) -> Array:
     """z with the imaginary parts removed, in place, that no real signal has: not every GPU transform ignores them."""
     bins = [0, n // 2] if n % 2 == 0 else [0]
     for k in bins:
@@ -29,7 +27,7 @@ def _hermitian(z: Any, n: int, at: int) -> Any:
 
 
 @differentiable
-def rfft(x: Array, *, axis: int = -1):
+def rfft(x: Array, *, axis: int = -1) -> tuple[Array, Pullback]:
     """The bins 0 .. n//2 of the discrete Fourier transform of a real array."""
     xp = array_module(x)
     at = expect.one_axis(x, axis)
@@ -45,7 +43,7 @@ def rfft(x: Array, *, axis: int = -1):
 
 
 @differentiable
-def irfft(z: Array, *, n: int, axis: int = -1):
+def irfft(z: Array, *, n: int, axis: int = -1) -> tuple[Array, Pullback]:
     """The real signal of length n whose bins 0 .. n//2 are given. Imaginary parts of bin 0, and of the
     last bin of an even n, have no influence."""
     xp = array_module(z)

@@ -28,16 +28,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar, overload
+
+import numpy as np
 
 from autodiff import backend, tree
-from autodiff.backend import SCALAR
+from autodiff.backend import SCALAR, Array, Arrays, DType
 
 CONSTANT = -1  # in place of a slot: this input is not tracked
 OP, INPUTS, PULLBACK, SHAPE, DTYPE, COUNT = range(6)  # the fields of an entry: a plain tuple, for speed
 SINGLE, LATER = 1, 0  # as COUNT: the op returned one value; this is not the first of those that it returned
-Entry = tuple[str, tuple[int, ...], Callable | None, tuple[int, ...], Any, int]
+Pullback = Callable[[Any], Any]  # from the cotangent of the value to those of the arrays, as above
+Entry = tuple[str, tuple[int, ...], Any, tuple[int, ...], DType, int]  # Any: a Pullback, or None
 
 
 class TapeError(RuntimeError):
@@ -48,7 +51,7 @@ class Part(NamedTuple):
     """The cotangent of ``x[key]`` for an ``x`` that is zero elsewhere; ``key`` is basic indexing."""
 
     key: Any
-    cotangent: Any
+    cotangent: Array
 
 
 class Tape:
@@ -58,13 +61,14 @@ class Tape:
     returned a tuple of k takes k slots: the first has the pullback and the count -k, the others have LATER.
     """
 
-    __slots__ = ("device", "entries")
+    __slots__ = ("device", "ended", "entries")
 
     def __init__(self, device: backend.Backend) -> None:
         self.device = device  # where all recorded values live
-        self.entries: list[Entry | None] | None = []  # None once the sweep has begun
+        self.entries: list[Entry] = []
+        self.ended = False  # True once the sweep has begun, which takes the entries
 
-    def leaf(self, value: Any) -> Tensor:
+    def leaf(self, value: Array) -> Tensor:
         self.entries.append(("input", (), None, value.shape, value.dtype, SINGLE))
         return Tensor(value, len(self.entries) - 1, self)
 
@@ -75,7 +79,7 @@ class Tensor:
     __slots__ = ("slot", "tape", "value")
     __array_ufunc__ = None  # ndarray + Tensor asks Tensor.__radd__; np.exp(Tensor) is a TypeError
 
-    def __init__(self, value: Any, slot: int, tape: Tape) -> None:
+    def __init__(self, value: Array, slot: int, tape: Tape) -> None:
         self.value = value
         self.slot = slot
         self.tape = tape
@@ -85,7 +89,7 @@ class Tensor:
         return self.value.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         return self.value.dtype
 
     @property
@@ -99,13 +103,46 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor({describe(self.value)})"
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
             "a Tensor is not a NumPy array: use the function of the same name in autodiff, "
             "or stop_gradient(x) for its plain value"
         )
 
     __float__ = __int__ = __bool__ = __complex__ = __index__ = __array__
+
+    if TYPE_CHECKING:  # ``operators`` makes these
+
+        def __add__(self, other: Operand) -> Tensor: ...
+        def __lt__(self, other: Operand) -> Array: ...
+        def __pow__(self, exponent: float) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __getitem__(self, key: Any) -> Tensor: ...
+        def __len__(self) -> int: ...
+        def __iter__(self) -> Iterator[Tensor]: ...
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __add__
+        __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = __add__
+        __le__ = __gt__ = __ge__ = __lt__
+        __abs__ = __neg__
+
+
+Value = Array | Tensor  # what layers work on: in training its use is recorded, else it is a plain array
+Plain = Array | complex | np.generic | None  # bool, int and float are complex, to a type checker
+Operand = Plain | Tensor  # what ops take
+A = TypeVar("A", covariant=True)
+V = TypeVar("V", covariant=True)
+
+
+class Op(Protocol[A, V]):
+    """A function of arrays that gives an ``A``; with a Tensor among them, it gives a ``V``."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, *arrays: Plain, **static: Any) -> A: ...
+    @overload
+    def __call__(self, *arrays: Operand, **static: Any) -> V: ...
 
 
 def describe(x: Any) -> str:
@@ -114,7 +151,11 @@ def describe(x: Any) -> str:
     return f"{x.dtype} {tuple(shape)}" if shape is not None else repr(x)[:40]
 
 
-def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., Any]:
+@overload
+def differentiable(rule: Callable[..., tuple[Array, Pullback]]) -> Op[Array, Value]: ...
+@overload
+def differentiable(rule: Callable[..., tuple[Arrays, Pullback]]) -> Op[Arrays, tuple[Value, ...]]: ...
+def differentiable(rule: Callable[..., tuple[Any, Pullback]]) -> Callable[..., Any]:
     """Turn ``rule(*arrays, **static) -> (value, pullback)`` into an op on arrays and Tensors.
 
     With plain arrays alone the op records nothing and returns a plain array. A rule may return a
@@ -129,11 +170,14 @@ def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., A
     def op(*args: Any, **static: Any) -> Any:
         if static:
             _check_static(name, positional, static)
-        tape, device, values, inputs = None, SCALAR, [], ()
+        tape: Tape | None = None
+        device = SCALAR
+        inputs: tuple[int, ...] = ()
+        values: list = []
         for x in args:
             if type(x) is Tensor:
                 if x.tape is not tape:
-                    if tape is not None or x.tape.entries is None:
+                    if tape is not None or x.tape.ended:
                         raise _foreign(name, x)
                     tape = x.tape
                     if device is not tape.device:
@@ -147,7 +191,7 @@ def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., A
                 inputs += (CONSTANT,)
                 values.append(x)
         try:
-            result = rule(*values, **static)
+            result: Any = rule(*values, **static)
         except (TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
             raise explain(name, values, static, error) from None
         if type(result) is not tuple or len(result) != 2:
@@ -172,13 +216,13 @@ def differentiable(rule: Callable[..., tuple[Any, Callable]]) -> Callable[..., A
     return op
 
 
-def _floating(op: str, dtype: Any) -> Any:
+def _floating(op: str, dtype: DType) -> DType:
     if dtype.kind not in "fc":
         raise TypeError(f"{op}: the result has dtype {dtype}; expected a floating-point one")
     return dtype
 
 
-def _check_static(op: str, positional: set[str], static: dict[str, Any]) -> None:
+def _check_static(op: str, positional: set[str], static: dict) -> None:
     """Only what is given by position is tracked: an array by keyword would lose its gradient."""
     for key, value in static.items():
         if key in positional:
@@ -188,7 +232,7 @@ def _check_static(op: str, positional: set[str], static: dict[str, Any]) -> None
 
 
 def _foreign(op: str, x: Tensor) -> TapeError:
-    if x.tape.entries is None:
+    if x.tape.ended:
         return TapeError(
             f"{op}: an input is a Tensor of a finished backward pass; return it as auxiliary output "
             "of the loss, or take its value with stop_gradient"
@@ -217,7 +261,7 @@ def _same_device(op: str, device: backend.Backend, found: backend.Backend, posit
     return found
 
 
-def explain(op: str, values: list[Any], static: dict[str, Any], error: Exception) -> Exception:
+def explain(op: str, values: list, static: dict, error: Exception) -> Exception:
     """The same error, naming the op and what it was given."""
     given = [describe(v) for v in values] + [f"{k}={describe(v)}" for k, v in static.items()]
     message = str(error).strip()

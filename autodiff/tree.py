@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+def map_leaves(function: Callable, tree: Any) -> Any:
     """``tree`` rebuilt with ``function`` applied to what is not a dict, list or tuple."""
     if isinstance(tree, dict):
         return {key: map_leaves(function, value) for key, value in tree.items()}
@@ -17,7 +17,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def map_named_leaves(function: Callable[[str, Any], Any], tree: Any, name: str) -> Any:
+def map_named_leaves(function: Callable, tree: Any, name: str) -> Any:
     """Nested dicts only: ``function(name, leaf)``, with names such as ``params['ffn']['W_in']``."""
     if isinstance(tree, dict):
         return {k: map_named_leaves(function, v, f"{name}[{k!r}]") for k, v in tree.items()}

@@ -63,7 +63,7 @@ def test_the_page_on_adding_an_op_is_true_and_short(device, monkeypatch):
     text = (ROOT / "docs" / "add-an-op.md").read_text()
     assert len(text.splitlines()) < 40 and "add-an-op.md" in (ROOT / "README.md").read_text()
     op_source, row_source = python_blocks("docs/add-an-op.md")
-    names = {"Array": object, "array_module": ad.array_module, "differentiable": ad.differentiable}
+    names = {"Array": object, "Pullback": object, "array_module": ad.array_module, "differentiable": ad.differentiable}
     monkeypatch.setattr(standin.xp, "hypot", standin.Ufunc("hypot", np.hypot), raising=False)
     exec(op_source, names)
     monkeypatch.setattr(ad, "hypotenuse", names["hypotenuse"], raising=False)
