@@ -61,8 +61,9 @@ class Commands(click.Group):
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         open_streams()
         kwargs.setdefault("prog_name", "pntm")  # however it was started
+        kwargs["standalone_mode"] = False  # failures end here
         try:
-            code = super().main(*args, standalone_mode=False, **kwargs)
+            code = super().main(*args, **kwargs)
             sys.exit(code if isinstance(code, int) else 0)
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.ctx.get_help(), err=True)
@@ -96,9 +97,10 @@ def open_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  for the life of the process
     with contextlib.suppress(AttributeError, ValueError):  # what a test puts in their place cannot be changed
-        sys.stdin.reconfigure(errors="surrogateescape")
-        sys.stdout.reconfigure(errors="backslashreplace")
-        sys.stderr.reconfigure(errors="backslashreplace")
+        streams: Any = sys  # types know no reconfigure
+        streams.stdin.reconfigure(errors="surrogateescape")
+        streams.stdout.reconfigure(errors="backslashreplace")
+        streams.stderr.reconfigure(errors="backslashreplace")
 
 
 def fail(code: int, message: str, context: click.Context | None = None) -> None:

@@ -19,6 +19,7 @@ import scipy.special
 
 DType = np.dtype[Any]
 Array = np.ndarray[Any, DType]  # or CuPy's, which has the same methods: the data decides
+Pair = tuple[Array, Array]
 Arrays = tuple[Array, ...]
 Namespace = ModuleType  # numpy, or cupy with the same functions
 

@@ -29,12 +29,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeGuard, TypeVar, overload
 
 import numpy as np
 
 from autodiff import backend, tree
-from autodiff.backend import SCALAR, Array, Arrays, DType
+from autodiff.backend import SCALAR, Array, Arrays, DType, Pair
 
 CONSTANT = -1  # in place of a slot: this input is not tracked
 OP, INPUTS, PULLBACK, SHAPE, DTYPE, COUNT = range(6)  # the fields of an entry: a plain tuple, for speed
@@ -128,6 +128,7 @@ class Tensor:
 
 
 Value = Array | Tensor  # what layers work on: in training its use is recorded, else it is a plain array
+X = TypeVar("X", Array, Value)  # the same wherever a signature has it: of plain arrays it is a plain array
 Plain = Array | complex | np.generic | None  # bool, int and float are complex, to a type checker
 Operand = Plain | Tensor  # what ops take
 A = TypeVar("A", covariant=True)
@@ -153,6 +154,8 @@ def describe(x: Any) -> str:
 
 @overload
 def differentiable(rule: Callable[..., tuple[Array, Pullback]]) -> Op[Array, Value]: ...
+@overload
+def differentiable(rule: Callable[..., tuple[Pair, Pullback]]) -> Op[Pair, tuple[Value, Value]]: ...
 @overload
 def differentiable(rule: Callable[..., tuple[Arrays, Pullback]]) -> Op[Arrays, tuple[Value, ...]]: ...
 def differentiable(rule: Callable[..., tuple[Any, Pullback]]) -> Callable[..., Any]:
@@ -273,6 +276,11 @@ def explain(op: str, values: list, static: dict, error: Exception) -> Exception:
         message = "expected shapes that broadcast: axes, from the last, equal or 1"
     kind = next(k for k in (IndexError, TypeError, ValueError, OverflowError) if isinstance(error, k))
     return kind(f"{op}({', '.join(given)}): {message}")
+
+
+def plain(values: tuple[Value, ...]) -> TypeGuard[Arrays]:
+    """Whether none of the values is recorded."""
+    return not any(type(x) is Tensor for x in values)
 
 
 def stop_gradient(x: Any) -> Any:

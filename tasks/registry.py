@@ -59,6 +59,7 @@ def from_file(path: Path, name: str) -> Task:
     if not path.is_file():
         raise TaskError(f"{path}: no such file")
     spec = importlib.util.spec_from_file_location(f"user_task_{path.stem}", path)
+    assert spec and spec.loader  # as of every file that ends with .py
     module = importlib.util.module_from_spec(spec)
     try:
         sys.modules[spec.name] = module  # dataclasses look their own module up
@@ -145,13 +146,13 @@ class Checked(Task):
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-def check_name(name: Any) -> None:
+def check_name(name: object) -> None:
     """A task's name stands in directories, files and messages."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise TaskError(f"its name is {name!r:.60}; expected letters, digits and . _ - only")
 
 
-def check_symbols(symbols: Any, what: str = "symbols") -> None:
+def check_symbols(symbols: object, what: str = "symbols") -> None:
     if not isinstance(symbols, str) or not symbols or len(set(symbols)) != len(symbols):
         raise TaskError(f"{what} is {symbols!r:.60}; expected different characters")
     if not symbols.isprintable() or set(symbols) & {SEPARATOR, END, " "}:

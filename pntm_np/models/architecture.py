@@ -7,15 +7,15 @@ same machine. Parameters are a flat dict by the names of a checkpoint: ``blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import autodiff as ad
 from autodiff.backend import Array
+from autodiff.tape import Value
 from pntm_np.models.layers import Weights, linear, part
 from pntm_np.models.options import DEFAULT, Options
-from pntm_np.models.stack import Stack
+from pntm_np.models.stack import Stack, States
 from pntm_np.protocol import TRAINING_MEMORY
 
 
@@ -33,13 +33,13 @@ class Architecture(Stack):
         ends = {"decoder.weight": matrix, "decoder.bias": (self.vocabulary,)}
         return {"embed.weight": matrix, **super().shapes(), **ends}
 
-    def run(self, params: Weights, tokens: Array, state: Any, options: Options = DEFAULT) -> tuple[Any, Any]:
+    def run(self, params: Weights, tokens: Array, state: States, options: Options = DEFAULT) -> tuple[Value, States]:
         """Logits (B, T, V) of a sequence of tokens (B, T), and the state after it."""
         self._check_tokens(tokens, 2)
         x, state = self.through(params, self._embedded(params, tokens), state, options, whole=True, prepared=True)
         return self._decode(params, x), state
 
-    def step(self, params: Weights, state: Any, tokens: Array, options: Options = DEFAULT) -> tuple[Any, Any]:
+    def step(self, params: Weights, state: States, tokens: Array, options: Options = DEFAULT) -> tuple[States, Value]:
         """The next state, and logits (B, V), for one token (B,) of each sequence."""
         self._check_tokens(tokens, 1)
         x, state = self.through(params, self._embedded(params, tokens), state, options, whole=False, prepared=True)
@@ -47,7 +47,7 @@ class Architecture(Stack):
 
     def forward(
         self, params: Weights, tokens: Array, memory_size: int = TRAINING_MEMORY, options: Options = DEFAULT
-    ) -> Any:
+    ) -> Value:
         """Logits (B, T, V) of whole sequences from their start: what training calls."""
         self._check_tokens(tokens, 2)
         embedding = ad.stop_gradient(params["embed.weight"])
@@ -60,7 +60,7 @@ class Architecture(Stack):
         name, mixer = self.places[0]
         return {"embed.weight", *(f"{name}{k}" for k in mixer.prepares if self.names)}
 
-    def _embedded(self, params: Weights, tokens: Array) -> Any:
+    def _embedded(self, params: Weights, tokens: Array) -> Value:
         """What the first mixer takes for each token."""
         table = params["embed.weight"]
         if self.names:
@@ -68,10 +68,10 @@ class Architecture(Stack):
             table = mixer.prepare(part(params, name), table)
         return ad.take(table, tokens)
 
-    def _decode(self, params: Weights, x: Any) -> Any:
+    def _decode(self, params: Weights, x: Value) -> Value:
         return linear(x, params["decoder.weight"]) + params["decoder.bias"]
 
-    def _check_tokens(self, tokens: Any, ndim: int) -> None:
+    def _check_tokens(self, tokens: Array, ndim: int) -> None:
         shape = getattr(tokens, "shape", None)
         expected = "(B, T) with T >= 1" if ndim == 2 else "(B,)"
         if shape is None or len(shape) != ndim or tokens.dtype.kind not in "iu" or (ndim == 2 and shape[1] < 1):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from autodiff import array_module, to_device, to_host
 from autodiff.backend import Array
 from pntm_np.models import TRAINING_MEMORY, Architecture, Options, Thresholds, build
-from pntm_np.models.layers import Weights
+from pntm_np.models.layers import Params
+from pntm_np.models.stack import States
 from pntm_np.runtime.files import write_atomically
 from pntm_np.runtime.sealed import Shapes, check_shapes, pack, unpack
 from pntm_np.runtime.untrusted import CheckpointError
@@ -31,7 +32,7 @@ class Model:
         name: str,
         vocabulary: int,
         sizes: dict[str, int],
-        params: Weights,
+        params: Params,
         training: dict[str, Any] | None = None,
         thresholds: Thresholds | None = None,
     ) -> None:
@@ -51,7 +52,7 @@ class Model:
         params = {name: to_device(w, device) for name, w in self.params.items()}
         return self.with_params(params)
 
-    def with_params(self, params: Weights) -> Model:
+    def with_params(self, params: Params) -> Model:
         """The same machine with other parameters."""
         return Model(self.name, self.vocabulary, self.sizes, params, self.training, self.thresholds)
 
@@ -62,15 +63,16 @@ class Model:
 
     def forward(self, tokens: Array, memory_size: int = TRAINING_MEMORY, options: Options | None = None) -> Array:
         """Logits (B, T, V) of tokens (B, T)."""
-        return self.architecture.forward(self.params, tokens, memory_size, options or self.options)
+        return cast(Array, self.architecture.forward(self.params, tokens, memory_size, options or self.options))
 
-    def initial_state(self, batch: int, memory_size: int = TRAINING_MEMORY) -> Any:
+    def initial_state(self, batch: int, memory_size: int = TRAINING_MEMORY) -> States:
         like = self.params["embed.weight"]
         return self.architecture.initial_state(batch, memory_size, xp=array_module(like), dtype=like.dtype)
 
-    def step(self, state: Any, tokens: Array, options: Options | None = None) -> tuple[Any, Array]:
+    def step(self, state: States, tokens: Array, options: Options | None = None) -> tuple[States, Array]:
         """The next state, and logits (B, V), for one token (B,) of each sequence."""
-        return self.architecture.step(self.params, state, tokens, options or self.options)
+        state, logits = self.architecture.step(self.params, state, tokens, options or self.options)
+        return state, cast(Array, logits)
 
 
 def save(path: str | os.PathLike, model: Model) -> None:
@@ -98,10 +100,10 @@ def load(path: str | os.PathLike) -> Model:
 
 def _expected(config: dict[str, Any]) -> Shapes:
     """The parameters of a configuration that is not trusted yet."""
-    name, vocabulary, sizes = (config.get(key) for key in ("model", "vocabulary", "sizes"))
-    usable = isinstance(name, str) and type(vocabulary) is int and isinstance(sizes, dict)
-    usable = usable and all(type(v) is int for v in sizes.values())
-    if not usable or not isinstance(config.get("training"), dict | None):
+    name, vocabulary, sizes, training = (config.get(key) for key in ("model", "vocabulary", "sizes", "training"))
+    if not (isinstance(name, str) and type(vocabulary) is int and isinstance(sizes, dict)):
+        raise CheckpointError("its configuration is not readable")
+    if not (all(type(v) is int for v in sizes.values()) and isinstance(training, dict | None)):
         raise CheckpointError("its configuration is not readable")
     if not _usable(config.get("thresholds")):
         raise CheckpointError(f"its thresholds are {config['thresholds']!r:.60}; expected tau and gate_tau")
@@ -113,7 +115,7 @@ def _expected(config: dict[str, Any]) -> Shapes:
         raise CheckpointError(f"its configuration is not usable: {error}") from None
 
 
-def _usable(thresholds: Any) -> bool:
+def _usable(thresholds: object) -> bool:
     if thresholds is None:
         return True
     if not isinstance(thresholds, dict) or thresholds.keys() != set(Thresholds._fields):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from pntm_np.models.layers import Weights
+from pntm_np.models.layers import Params
 
 TRUNCATED = 0.87962566103423978  # deviation of a standard normal number that is drawn again while it is beyond +-2
 
@@ -42,7 +42,7 @@ def _truncated_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.nd
     return drawn / TRUNCATED
 
 
-def decide_heads(weights: Weights, gain: float) -> Weights:
+def decide_heads(weights: Params, gain: float) -> Params:
     """The second half of every P-NTM layer's heads with shift weights multiplied by ``gain``.
 
     Heads whose shifts are all alike blur over the whole memory within a few steps and then have little to learn from;

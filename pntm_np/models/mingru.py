@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import autodiff as ad
+from autodiff.backend import DType, Namespace
+from autodiff.tape import Value
 from pntm_np.models.layers import Weights, closed, linear
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options
@@ -15,7 +17,7 @@ from pntm_np.scans.gated import sequential
 
 
 @dataclass(frozen=True)
-class MinGRU(Mixer):
+class MinGRU(Mixer[Value]):
     """A mixer: z = sigmoid(W_z x), c = g(W_h x), h_t = (1 - z_t) h_{t-1} + z_t c_t, y = W_out h."""
 
     expansion: int = 2
@@ -27,20 +29,20 @@ class MinGRU(Mixer):
         wide = self.expansion * width
         return {"W_z": (wide, width), "W_h": (wide, width), "W_out": (width, wide)}
 
-    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> Any:
+    def start(self, xp: Namespace, batch: int, width: int, memory_size: int, dtype: DType) -> Value:
         return xp.zeros((batch, self.expansion * width), dtype)
 
-    def _controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any]:
+    def _controls(self, w: Weights, x: Value, options: Options) -> tuple[Value, Value]:
         z = ad.sigmoid(options.disturbed(linear(x, w["W_z"])))
         z = options.rounded(z, closed, "gate_tau")
         return z, positive(linear(x, w["W_h"]))
 
-    def sequence(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
+    def sequence(self, w: Weights, x: Value, state: Value, options: Options) -> tuple[Value, Value]:
         z, c = self._controls(w, x, options)
         h, state = gated_scan(z, c, state, form=options.form)
         return linear(h, w["W_out"]), state
 
-    def step(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
+    def step(self, w: Weights, x: Value, state: Value, options: Options) -> tuple[Value, Value]:
         z, c = self._controls(w, x, options)
         state = sequential.step(state, z, c)
         options.show("state minGRU", lambda: state)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
-from autodiff.backend import Array
-from pntm_np.models.layers import Weights
+from autodiff.backend import Array, DType, Namespace
+from autodiff.tape import Value
+from pntm_np.models.layers import Params, Weights
 from pntm_np.models.options import Options
+
+S = TypeVar("S")  # a mixer's state
 
 
 class Load(NamedTuple):
@@ -27,7 +30,7 @@ class Load(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mixer(ABC):
+class Mixer(ABC, Generic[S]):
     forms: ClassVar[tuple[str, ...]] = ()  # of its recurrence, if there are several
     thresholds: ClassVar[tuple[str, ...]] = ()  # those of Thresholds that change it
     takes_noise: ClassVar[bool] = False  # on the logits of its gates and shifts, in training
@@ -45,18 +48,18 @@ class Mixer(ABC):
         """Name and shape of every parameter for vectors of that width; ValueError if they do not fit together."""
 
     @abstractmethod
-    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> Any:
+    def start(self, xp: Namespace, batch: int, width: int, memory_size: int, dtype: DType) -> S:
         """The state before the first step."""
 
     @abstractmethod
-    def sequence(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
+    def sequence(self, w: Weights, x: Value, state: S, options: Options) -> tuple[Value, S]:
         """All steps: x (B, T, d) -> y (B, T, d), and the state after the last."""
 
     @abstractmethod
-    def step(self, w: Weights, x: Any, state: Any, options: Options) -> tuple[Any, Any]:
+    def step(self, w: Weights, x: Value, state: S, options: Options) -> tuple[Value, S]:
         """One step: x (B, d) -> y (B, d), and the next state. What it does is shown to ``options.observer``."""
 
-    def prepare(self, w: Weights, x: Any) -> Any:
+    def prepare(self, w: Weights, x: Value) -> Value:
         """What ``sequence`` and ``step`` take in place of x. Each vector is prepared by itself, so that a model whose
         first layer this is can do it for every symbol of its vocabulary instead of every token."""
         return x
@@ -84,14 +87,14 @@ class Mixer(ABC):
         return 0
 
     # of mixers with a memory, to see what their heads do
-    def rounded(self, w: Weights) -> Weights:
+    def rounded(self, w: Params) -> Params:
         """The parameters to replace so that with tau = 1 every shift is one-hot."""
         return {}
 
-    def without_reads(self, w: Weights, head: int) -> Weights:
+    def without_reads(self, w: Params, head: int) -> Params:
         """The parameters to replace so that nothing that a read head finds counts any more."""
         raise NotImplementedError(f"{type(self).__name__} has no read heads")
 
-    def read_mixing(self, w: Weights, head: int) -> Array | None:
+    def read_mixing(self, w: Params, head: int) -> Array | None:
         """How the shares of a cell, one for each write head, reach the output (d, n); None if cells have no shares."""
         return None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from autodiff.backend import Array
+from autodiff.tape import Value
 from pntm_np.models.layers import straight_through
 from pntm_np.protocol import TAU
 from pntm_np.scans import FORMS
 
-Observer = Callable[[int, str, Any], None]  # the layer's number, the name of what it shows, and its value
+Observer = Callable[[int, str, Value], None]  # the layer's number, the name of what it shows, and its value
 
 
 class Thresholds(NamedTuple):
@@ -28,8 +30,8 @@ class Options:
     form: str = "chunked"  # of the scans
     tau: float = 0.0
     gate_tau: float = 0.0
-    noise: Callable[[Any], Any] | None = None  # disturbs the logits of shifts and gates in training
-    rounding: Mapping[str, Any] | None = None  # and thresholds for rows 0, 2, .. by name; gradients pass unchanged
+    noise: Callable[[Value], Value] | None = None  # disturbs the logits of shifts and gates in training
+    rounding: Mapping[str, Array] | None = None  # and thresholds for rows 0, 2, .. by name; gradients pass unchanged
     observer: Observer | None = None  # is shown what layers do in a step
     block: int = 0  # the number of the layer that is being run, for the observer
 
@@ -45,18 +47,18 @@ class Options:
     def thresholds(self) -> Thresholds:
         return Thresholds(self.tau, self.gate_tau)
 
-    def disturbed(self, logits: Any) -> Any:
+    def disturbed(self, logits: Value) -> Value:
         """The logits of decisions as a layer is to use them."""
         return logits if self.noise is None else self.noise(logits)
 
-    def rounded(self, decisions: Any, rounding: Callable[..., Any], name: str) -> Any:
+    def rounded(self, decisions: Value, rounding: Callable[..., Value], name: str) -> Value:
         """Shifts or gates as a layer is to use them; ``name`` is that of their threshold."""
         if self.rounding is not None:
             return straight_through(decisions, rounding=rounding, tau=self.rounding[name])
         tau = getattr(self, name)
         return rounding(decisions, tau=tau) if tau else decisions
 
-    def show(self, name: str, value: Callable[[], Any]) -> None:
+    def show(self, name: str, value: Callable[[], Value]) -> None:
         """Show the observer, if there is one, what a layer does; it is computed for that alone."""
         if self.observer is not None:
             self.observer(self.block, name, value())

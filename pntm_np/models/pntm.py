@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import autodiff as ad
-from autodiff.backend import Array
-from pntm_np.models.layers import Weights, linear
+from autodiff.backend import Array, DType, Namespace
+from autodiff.tape import Value, plain
+from pntm_np.models.layers import Params, Weights, linear
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options
 from pntm_np.models.positive import positive
@@ -19,7 +20,7 @@ from pntm_np.scans.memory import sequential as memory
 
 
 @dataclass(frozen=True)
-class PNTM(Mixer):
+class PNTM(Mixer[HeadState]):
     """A mixer of ``heads`` read and as many write heads over cells of ``cell`` numbers, a share for each write head."""
 
     heads: int = 4
@@ -43,10 +44,10 @@ class PNTM(Mixer):
             "W_o": (width, h * n),
         }
 
-    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> HeadState:
+    def start(self, xp: Namespace, batch: int, width: int, memory_size: int, dtype: DType) -> HeadState:
         return start_state(xp, batch, self.heads, self.heads, memory_size, self.cell // self.heads, dtype)
 
-    def controls(self, w: Weights, x: Any, options: Options) -> tuple[Any, Any]:
+    def controls(self, w: Weights, x: Value, options: Options) -> tuple[Value, Value]:
         """s^r and s^w (..., 2 H, 3), v = g(u) (..., H, n / H), of x (..., d): one product for all of them."""
         H, before = self.heads, x.shape[:-1]
         of_shifts = [ad.reshape(w[name], shape=(3 * H, x.shape[-1])) for name in ("W_r", "W_w")]
@@ -56,25 +57,26 @@ class PNTM(Mixer):
         v = ad.reshape(positive(y[..., 6 * H :]), shape=(*before, H, self.cell // H))
         return s, v
 
-    def output(self, w: Weights, reads: Any) -> Any:
+    def output(self, w: Weights, reads: Value) -> Value:
         """W_o applied to what every read head found, mixed by W_m: reads (..., R, W, n / H) -> (..., d)."""
         H, n, width = self.heads, self.cell, w["W_o"].shape[0]
         mixing = ad.reshape(w["W_o"], shape=(width * H, n)) @ w["W_m"]  # W_m commutes with reading, and meets W_o first
         found = ad.reshape(reads, shape=(*reads.shape[:-3], H * n))
         return linear(found, ad.reshape(mixing, shape=(width, H * n)))
 
-    def sequence(self, w: Weights, x: Any, state: HeadState, options: Options) -> tuple[Any, HeadState]:
+    def sequence(self, w: Weights, x: Value, state: HeadState, options: Options) -> tuple[Value, HeadState]:
         s, v = self.controls(w, x, options)
         reads, state = head_scan(s[..., : self.heads, :], s[..., self.heads :, :], v, state, form=options.form)
         return self.output(w, reads), state
 
-    def step(self, w: Weights, x: Any, state: HeadState, options: Options) -> tuple[Any, HeadState]:
+    def step(self, w: Weights, x: Value, state: HeadState, options: Options) -> tuple[Value, HeadState]:
         s, v = self.controls(w, x, options)
-        if options.form == "fused" and not any(isinstance(x, ad.Tensor) for x in (s, v, *state)):
+        args = (s, v, *state)
+        if options.form == "fused" and plain(args):
             check_form("P-NTM", "fused", s)
             from pntm_np.scans.heads.fused import heads_step
 
-            reads, *moved = heads_step(s, v, *state)
+            reads, *moved = heads_step(*args)
         else:
             M = memory.write(state.memory, state.write_address, v)
             reads = memory.read(state.read_address, M)
@@ -97,10 +99,10 @@ class PNTM(Mixer):
     def traced_numbers(self, cells: int, steps: int) -> int:
         return cells * (self.cell + 2 * self.heads)
 
-    def without_reads(self, w: Weights, head: int) -> Weights:
+    def without_reads(self, w: Params, head: int) -> Params:
         W_o = w["W_o"].copy()
         W_o[:, head * self.cell : (head + 1) * self.cell] = 0
         return {"W_o": W_o}
 
-    def read_mixing(self, w: Weights, head: int) -> Array:
+    def read_mixing(self, w: Params, head: int) -> Array:
         return w["W_o"][:, head * self.cell : (head + 1) * self.cell] @ w["W_m"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import autodiff as ad
 from autodiff import host
 from autodiff.backend import Array, kernels
+from autodiff.tape import Pullback
 
 
 @ad.differentiable
-def positive(x: Array):
+def positive(x: Array) -> tuple[Array, Pullback]:
     """g(x) = x + 1/2 for x >= 0, sigmoid(x) below."""
     if kernels(x):
         from pntm_np.models import activations_fused as fast

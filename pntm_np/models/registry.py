@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import Any
+from typing import SupportsIndex
 
 from pntm_np.models.architecture import Architecture
 from pntm_np.models.attention.layer import POSITIONS, Attention
@@ -62,7 +62,7 @@ LARGEST = {"vocabulary": 1 << 20, "depth": 1 << 10}  # a checkpoint that asks fo
 LARGEST_SIZE = 1 << 16
 
 
-def check_size(name: str, value: Any) -> int:
+def check_size(name: str, value: SupportsIndex) -> int:
     """A size as a plain integer, if it is one."""
     limit = LARGEST.get(name, LARGEST_SIZE)
     if isinstance(value, bool) or not hasattr(value, "__index__") or not 1 <= int(value) <= limit:

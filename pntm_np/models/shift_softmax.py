@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import autodiff as ad
 from autodiff.backend import Array, kernels
+from autodiff.tape import Pullback
 
 
 @ad.differentiable
-def shift_softmax(x: Array):
+def shift_softmax(x: Array) -> tuple[Array, Pullback]:
     """softmax over the last axis of x (..., 3)."""
     if x.size and kernels(x):
         from pntm_np.models.activations_fused import softmax_of_three

@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from autodiff import expect
+from autodiff.backend import FLOAT32, Array, DType, Namespace
+from autodiff.tape import Value
 from pntm_np.models.initial import initial_weight
-from pntm_np.models.layers import Weights, block_shapes, feed_forward, norm, part
+from pntm_np.models.layers import Params, Weights, block_shapes, feed_forward, norm, part
 from pntm_np.models.mixer import Mixer
 from pntm_np.models.options import DEFAULT, Options
 from pntm_np.protocol import TRAINING_MEMORY
+
+States = tuple[Any, ...]  # one of each mixer, in its own form
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,13 @@ class Stack:
     def parameter_count(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes().values())
 
-    def init(self, rng: np.random.Generator, dtype: Any = np.float32, start: str = "uniform") -> Weights:
+    def init(self, rng: np.random.Generator, dtype: DType = FLOAT32, start: str = "uniform") -> Params:
         """Parameters that training can start from."""
         return {name: initial_weight(rng, name, shape, start).astype(dtype) for name, shape in self.shapes().items()}
 
     def initial_state(
-        self, batch: int, memory_size: int = TRAINING_MEMORY, *, xp: Any = np, dtype: Any = np.float32
-    ) -> tuple[Any, ...]:
+        self, batch: int, memory_size: int = TRAINING_MEMORY, *, xp: Namespace = np, dtype: DType = FLOAT32
+    ) -> States:
         """The mixers' states before the first token; ``memory_size`` counts for those with a memory."""
         if batch < 0:
             raise ValueError(f"batch is {batch}; expected 0 or more")
@@ -85,18 +89,18 @@ class Stack:
             raise ValueError(f"memory_size is {memory_size}; expected at least 1")
         return tuple(m.start(xp, batch, self.width, memory_size, dtype) for m in self.mixers)
 
-    def run(self, params: Weights, x: Any, state: Any, options: Options = DEFAULT) -> tuple[Any, Any]:
+    def run(self, params: Weights, x: Array, state: States, options: Options = DEFAULT) -> tuple[Value, States]:
         """y (B, T, d) of a sequence x (B, T, d), and the state after it."""
         return self.through(params, x, state, options, whole=True)
 
-    def step(self, params: Weights, state: Any, x: Any, options: Options = DEFAULT) -> tuple[Any, Any]:
+    def step(self, params: Weights, state: States, x: Array, options: Options = DEFAULT) -> tuple[States, Value]:
         """The next state, and y (B, d), for one vector x (B, d) of each sequence."""
         y, state = self.through(params, x, state, options, whole=False)
         return state, y
 
     def through(
-        self, params: Weights, x: Any, state: Any, options: Options, whole: bool, prepared: bool = False
-    ) -> tuple[Any, tuple[Any, ...]]:
+        self, params: Weights, x: Value, state: States, options: Options, whole: bool, prepared: bool = False
+    ) -> tuple[Value, States]:
         """A whole sequence or one step through all mixers, the first of which may have been given its vectors."""
         after = []
         for i, ((name, mixer), before) in enumerate(zip(self.places, state, strict=True)):

@@ -8,7 +8,6 @@ import json
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from autodiff import backend
 
@@ -40,7 +39,7 @@ def _installed_from() -> str | None:
         return None
 
 
-def made_by() -> dict[str, Any]:
+def made_by() -> dict[str, str | None]:
     """What computes here, as far as it may decide how fast, and in the last bits what."""
     return {**versions("pntm"), "commit": commit(), **versions("python", "numpy", "numba")}
 

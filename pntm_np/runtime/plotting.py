@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import warnings
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from pntm_np.runtime.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
 DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # a file says what it shows, not when it was made
 
 
-def pyplot() -> Any:
+def pyplot() -> ModuleType:
     """Matplotlib without a screen."""
     import matplotlib
 
@@ -24,7 +28,7 @@ def pyplot() -> Any:
     return pyplot
 
 
-def figure_bytes(figure: Any, kind: str) -> bytes:
+def figure_bytes(figure: Figure, kind: str) -> bytes:
     """The figure as a file of that ending."""
     content = io.BytesIO()
     with warnings.catch_warnings():
@@ -33,7 +37,7 @@ def figure_bytes(figure: Any, kind: str) -> bytes:
     return content.getvalue()
 
 
-def write_figure(figure: Any, *paths: Path) -> None:
+def write_figure(figure: Figure, *paths: Path) -> None:
     for path in paths:
         write_atomically(path, figure_bytes(figure, path.suffix.lower()))
     pyplot().close(figure)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+    from rich.progress import Progress as Bar
 
 EVERY = 5.0  # seconds between two plain lines
 PREPARING = "preparing; the first time kernels are compiled, for some seconds"
@@ -17,10 +22,11 @@ class Display:
     every, transient = EVERY, True  # seconds between two plain lines; whether the panel disappears in the end
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self.stream, self.live = stream or sys.stderr, None
+        self.stream = stream or sys.stderr
+        self.live: Live | None = None
         self.start = self.last = time.perf_counter()
 
-    def panel(self) -> Any:
+    def panel(self) -> RenderableType:
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -33,7 +39,7 @@ class Display:
             self.live.start()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self.live:
             self.live.stop()
 
@@ -59,7 +65,8 @@ class Progress(Display):
 
     def __init__(self, what: str, total: int | None = None, first: str = "") -> None:
         super().__init__()
-        self.what, self.total, self.first, self.done, self.bar = what, total, first, 0, None
+        self.what, self.total, self.first, self.done = what, total, first, 0
+        self.bar: Bar | None = None
 
     def __enter__(self) -> Self:
         if self.stream.isatty():
@@ -73,8 +80,8 @@ class Progress(Display):
             self.say(f"{self.what}: {self.first}")
         return super().__enter__()
 
-    def panel(self) -> Any:
-        return self.bar
+    def panel(self) -> RenderableType:
+        return self.bar or ""
 
     def advance(self, text: str) -> None:
         self.done += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any
 
 from autodiff import backend
 from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
@@ -24,7 +23,7 @@ def available(device: str = "cpu") -> int | None:
     """Bytes that can still be had, or None if that cannot be told."""
     if device == "cuda":
         return int(backend.load(device).xp.cuda.runtime.memGetInfo()[0])
-    found = []
+    found: list[float] = []
     try:
         lines = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
         found.append(int(lines["MemAvailable"].split()[0]) * 1024)
@@ -44,7 +43,7 @@ def available(device: str = "cpu") -> int | None:
 
 def require(need: int, what: str, lower: str, device: str = "cpu") -> None:
     """Refuse what cannot fit."""
-    there: Any = available(device)
+    there = available(device)
     if there is not None and need * SPARE > there:
         raise NotEnoughMemory(f"{what} needs about {size(need)}, and {size(there)} are free; lower {lower}")
 

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import Any
 
 SHOW_CURSOR = b"\x1b[?25h\n"
 HANDLED = (signal.SIGINT, signal.SIGTERM)
@@ -27,7 +26,7 @@ class Signals:
         self._before = {number: signal.signal(number, self._handle) for number in HANDLED}
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

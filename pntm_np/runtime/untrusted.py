@@ -27,7 +27,7 @@ class CheckpointError(PntmError, ValueError):
     exit_code = BAD_FILE
 
 
-def open_regular(path: Path, flags: int) -> int:
+def open_regular(path: Path | str, flags: int) -> int:
     """A descriptor, as of ``os.open``, without ever waiting: a FIFO waits for somebody at its other end."""
     try:
         file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0), 0o666)
@@ -110,7 +110,7 @@ def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> b
     return type(value) in (int, float) and -math.inf < value < math.inf and least <= value <= most
 
 
-def is_count(value: Any, least: int = 0) -> bool:
+def is_count(value: object, least: int = 0) -> bool:
     return type(value) is int and value >= least
 
 

@@ -12,11 +12,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+T = TypeVar("T")
+R = TypeVar("R")
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -2, -3, -8  # of malloc.h
 
 
@@ -48,15 +50,15 @@ class Workers:
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
         self._limits.restore_original_limits()
 
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Results in the order of the items, each as soon as it and those before it are there."""
 
-        def quiet(item: Any) -> Any:
+        def quiet(item: T) -> R:
             with np.errstate(all="ignore"):  # what is not finite is found and reported by the caller
                 return function(item)
 

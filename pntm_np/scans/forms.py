@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from autodiff import stop_gradient
 from autodiff.backend import compiled, on_host
+from autodiff.tape import Value
 from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
 
 FORMS = ("sequential", "paper", "chunked", "fused")
@@ -27,7 +26,7 @@ def usable_forms(forms: tuple[str, ...], device: str) -> tuple[str, ...]:
     return tuple(f for f in forms if f != "fused" or default_form(device) == "fused")
 
 
-def check_form(caller: str, form: str, *arrays: Any) -> None:
+def check_form(caller: str, form: str, *arrays: Value) -> None:
     if form not in FORMS:
         raise ValueError(f"{caller}: form is {form!r}; expected one of {', '.join(FORMS)}")
     if form == "fused":

@@ -9,19 +9,18 @@ steps.
 
 from __future__ import annotations
 
-from typing import Any
-
 from autodiff import array_module, logcumsumexp
+from autodiff.backend import Array
 
 EPS = 1e-6  # of Algorithms 1 and 2; the paper gives none
 
 
-def clamp(gate: Any) -> Any:
+def clamp(gate: Array) -> Array:
     xp = array_module(gate)
     return xp.minimum(xp.maximum(gate, EPS), 1 - EPS)
 
 
-def log_space_scan(log_decay: Any, log_gain: Any, log_start: Any) -> Any:
+def log_space_scan(log_decay: Array, log_gain: Array, log_start: Array) -> Array:
     """States v_t = exp(log_decay_t) v_{t-1} + exp(log_gain_t) along axis 1."""
     xp = array_module(log_decay)
     total = xp.cumsum(log_decay, axis=1)  # A_t

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from autodiff import expect
-from autodiff.backend import Array
+from autodiff.tape import Value
 from pntm_np.scans.conv_shift.chunked import conv_shift_chunked
 from pntm_np.scans.conv_shift.paper import conv_shift_paper
 from pntm_np.scans.conv_shift.sequential import conv_shift_sequential
@@ -18,36 +17,38 @@ from pntm_np.scans.memory.chunked import memory_chunked
 from pntm_np.scans.memory.paper import memory_paper
 from pntm_np.scans.memory.sequential import memory_sequential
 
+Forms = dict[str, Callable[..., tuple[Value, Value]]]
+
 
 # Numba takes half a second to load: only those wait who ask for it.
-def gated_fused(*arrays: Array) -> tuple[Array, Array]:
+def gated_fused(*arrays: Value) -> tuple[Value, Value]:
     from pntm_np.scans.gated.fused import gated_fused
 
     return gated_fused(*arrays)
 
 
-def conv_shift_fused(*arrays: Array) -> tuple[Array, Array]:
+def conv_shift_fused(*arrays: Value) -> tuple[Value, Value]:
     from pntm_np.scans.conv_shift.fused import conv_shift_fused
 
     return conv_shift_fused(*arrays)
 
 
-def memory_fused(*arrays: Array) -> tuple[Array, Array]:
+def memory_fused(*arrays: Value) -> tuple[Value, Value]:
     from pntm_np.scans.memory.fused import memory_fused
 
     return memory_fused(*arrays)
 
 
-GATED = dict(zip(FORMS, (gated_sequential, gated_paper, gated_chunked, gated_fused), strict=True))
-CONV_SHIFT = dict(
+GATED: Forms = dict(zip(FORMS, (gated_sequential, gated_paper, gated_chunked, gated_fused), strict=True))
+CONV_SHIFT: Forms = dict(
     zip(FORMS, (conv_shift_sequential, conv_shift_paper, conv_shift_chunked, conv_shift_fused), strict=True)
 )
-MEMORY = dict(zip(FORMS, (memory_sequential, memory_paper, memory_chunked, memory_fused), strict=True))
+MEMORY: Forms = dict(zip(FORMS, (memory_sequential, memory_paper, memory_chunked, memory_fused), strict=True))
 
 
 def gated_scan(
-    z: Array, c: Array, h0: Array, *, form: str = "chunked", chunk: int | None = None
-) -> tuple[Array, Array]:
+    z: Value, c: Value, h0: Value, *, form: str = "chunked", chunk: int | None = None
+) -> tuple[Value, Value]:
     """h_t = (1 - z_t) h_{t-1} + z_t c_t: gates z and candidates c (B, T, ...), start h0 (B, ...).
 
     Returns the states h_1 .. h_T (B, T, ...) and h_T (B, ...). ``chunk`` is the number of steps in a chunk of the
@@ -61,7 +62,7 @@ def gated_scan(
     return _run("gated_scan", GATED, form, chunk, z, c, h0)
 
 
-def conv_shift_scan(s: Array, a0: Array, *, form: str = "chunked", chunk: int | None = None) -> tuple[Array, Array]:
+def conv_shift_scan(s: Value, a0: Value, *, form: str = "chunked", chunk: int | None = None) -> tuple[Value, Value]:
     """Addresses moved by shifts s (B, T, ..., 3), strengths of left, stay, right, from a0 (B, ..., m).
 
     Returns a_0 .. a_{T-1} (B, T, ..., m), the addresses *before* each step's shift, with which P-NTM reads and
@@ -77,8 +78,8 @@ def conv_shift_scan(s: Array, a0: Array, *, form: str = "chunked", chunk: int | 
 
 
 def memory_scan(
-    q: Array, w: Array, v: Array, M0: Array, *, form: str = "chunked", chunk: int | None = None
-) -> tuple[Array, Array]:
+    q: Value, w: Value, v: Value, M0: Value, *, form: str = "chunked", chunk: int | None = None
+) -> tuple[Value, Value]:
     """M_t = (1 - w_t) M_{t-1} + w_t v_t in every cell, then r_t = q_t M_t, for every pair of heads.
 
     q (B, T, R, m) read addresses, w (B, T, W, m) write addresses, v (B, T, W, n) values, M0 (B, W, m, n).
@@ -94,12 +95,12 @@ def memory_scan(
     writers = w.shape[2]
     expected = f"({batch}, {length}, {writers}, n) with n >= 1, for w of shape {w.shape}"
     _expect("v", v, len(v.shape) == 4 and v.shape[:3] == (batch, length, writers) and v.shape[3] >= 1, expected)
-    expected = (batch, writers, cells, v.shape[3])
-    _expect("M0", M0, M0.shape == expected, f"{expected}")
+    shape = (batch, writers, cells, v.shape[3])
+    _expect("M0", M0, M0.shape == shape, f"{shape}")
     return _run("memory_scan", MEMORY, form, chunk, q, w, v, M0)
 
 
-def check_arrays(**arrays: Any) -> None:
+def check_arrays(**arrays: Value) -> None:
     """float32 and float64 arrays: no gradient is written for anything else."""
     for name, x in arrays.items():
         dtype = getattr(x, "dtype", None)
@@ -108,12 +109,12 @@ def check_arrays(**arrays: Any) -> None:
             raise TypeError(f"{name} is {given}; expected a float32 or float64 array")
 
 
-def _expect(name: str, x: Any, holds: bool, expected: str) -> None:
+def _expect(name: str, x: Value, holds: bool, expected: str) -> None:
     if not holds:
         raise ValueError(f"{name} has shape {tuple(x.shape)}; expected {expected}")
 
 
-def _run(name: str, forms: dict[str, Callable], form: str, chunk: int | None, *arrays: Array) -> tuple[Array, Array]:
+def _run(name: str, forms: Forms, form: str, chunk: int | None, *arrays: Value) -> tuple[Value, Value]:
     check_form(name, form, *arrays)
     if chunk is None:
         return forms[form](*arrays)

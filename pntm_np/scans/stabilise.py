@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from autodiff import array_module, differentiable, expect
 from autodiff.backend import Array
+from autodiff.tape import Pullback
 
 
 @differentiable
-def stabilise(s: Array, *, tau: float | Array):
+def stabilise(s: Array, *, tau: float | Array) -> tuple[Array, Pullback]:
     """Strengths below ``tau`` to 0, the others divided by their sum: s (..., 3).
 
     That equals the paper's softmax over the offsets that remain. If none remains, which needs tau > 1/3, those equal to

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from pntm_np.evaluation.fit import Fit
 from pntm_np.evaluation.report import EIGHTHS, LengthScore, bars, grouped, share
@@ -13,6 +13,9 @@ from pntm_np.runtime.progress import PREPARING, Display, clock_time
 from pntm_np.training.config import Config
 from pntm_np.training.learner import Report
 from pntm_np.training.loop import Watcher
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
 BARS = 12  # of lengths, side by side
@@ -102,16 +105,20 @@ class LiveDisplay(Display, Watcher):
         self.bar = self.progress.add_task("", total=config.steps)
         self.shown = ""  # what the bars are of
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.note = ""
         super().__exit__(*exception)
 
-    def panel(self) -> Any:
+    def panel(self) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
 
         self.progress.update(self.bar, completed=self.meter.step)
-        lines: list[Any] = [Text(self.title, style="bold"), self.progress, Text(self.meter.line(), no_wrap=True)]
+        lines: list[RenderableType] = [
+            Text(self.title, style="bold"),
+            self.progress,
+            Text(self.meter.line(), no_wrap=True),
+        ]
         if self.meter.scores:
             lines.append(Text(f"\nexact match by length of the input{self.shown}"))
             lines += [Text(line, style="cyan", no_wrap=True) for line in bars(grouped(self.meter.scores, BARS))]

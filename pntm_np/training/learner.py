@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import autodiff as ad
 from autodiff import backend
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
+from autodiff.tape import Value
 from pntm_np.models import Architecture, Options
 from pntm_np.models.layers import Weights
 from pntm_np.runtime.randomness import NOISE, ROUNDING, generator
@@ -43,7 +44,7 @@ def shards_of(batch: Batch, device: str) -> list[Batch]:
     return [Batch(*(part[a:b] for part in batch)) for a, b in itertools.pairwise(cuts)]
 
 
-def loss(params: Weights, architecture: Architecture, batch: Batch, total: int, cells: int, options: Options) -> Any:
+def loss(params: Weights, architecture: Architecture, batch: Batch, total: int, cells: int, options: Options) -> Value:
     """This shard's part of the batch's mean over ``total`` tokens."""
     logits = architecture.forward(params, batch.tokens, cells, options)
     return ad.softmax_cross_entropy(logits, batch.targets, batch.mask, total=total)
@@ -69,7 +70,7 @@ class Learner:
         """
         config, xp, total = self.config, self.xp, int(np.sum(batch.mask))
 
-        def one(numbered: tuple[int, Batch]) -> tuple[Any, Any]:
+        def one(numbered: tuple[int, Batch]) -> Pair:
             place, shard = numbered
             moved = Batch(*(ad.to_device(part, config.backend) for part in shard))
             noise = None

@@ -8,12 +8,12 @@ a batch is left alone, for noise also has a mean effect, which a machine that me
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 import autodiff as ad
+from autodiff.tape import Value
 
 # The normal distribution in 65,536 parts of equal probability. To look a number up by 16 random bits is four times as
 # fast as to draw it, and what is lost is what lies beyond 4.3 deviations.
@@ -26,7 +26,7 @@ class Noise:
     def __init__(self, deviation: float, rng: np.random.Generator, device: str) -> None:
         self.quantiles, self.rng, self.device = QUANTILES * np.float32(deviation), rng, device
 
-    def __call__(self, logits: Any) -> Any:
+    def __call__(self, logits: Value) -> Value:
         half = logits.shape[0] // 2, *logits.shape[1:]
         count = math.prod(half)
         bits = self.rng.bit_generator.random_raw(-(-count // 4)).view(np.uint16)[:count]  # four numbers of 64 bits

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from autodiff import array_module
-from autodiff.backend import Array
-from pntm_np.models.layers import Weights
+from autodiff.backend import Array, Namespace
+from pntm_np.models.layers import Params
 from pntm_np.protocol import ADAM_EPSILON, BETA_1, BETA_2
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-def views(flat: Array, shapes: Shapes) -> Weights:
+def views(flat: Array, shapes: Shapes) -> Params:
     found, start = {}, 0
     for name, shape in shapes.items():
         size = math.prod(shape)
@@ -24,7 +24,7 @@ def views(flat: Array, shapes: Shapes) -> Weights:
     return found
 
 
-def join(params: Weights, shapes: Shapes, xp: Any = np) -> Array:
+def join(params: Params, shapes: Shapes, xp: Namespace = np) -> Array:
     return xp.concatenate([params[name].ravel() for name in shapes])
 
 
@@ -33,7 +33,7 @@ class Moments(NamedTuple):
     v: Array  # running mean of its square
 
 
-def adam(params: Array, gradient: Array, moments: Moments, step: int, lr: float, apply: Any) -> None:
+def adam(params: Array, gradient: Array, moments: Moments, step: int, lr: float, apply: Array) -> None:
     """One update; ``step`` counts from 1. Where ``apply`` (a 0-d array) is 0 nothing changes, whatever the gradient is.
 
     Whether the gradient is finite is known on the device first: to ask there spares a synchronisation.

@@ -38,5 +38,5 @@ def row_thresholds(
 ) -> dict[str, Array]:
     """For rows 0, 2, .. of a shard, by name: their logarithms are uniform between the two."""
     drawn = np.exp(rng.uniform(math.log(smallest), math.log(largest), -(-rows // 2))).astype(np.float32)
-    found = Thresholds(drawn, np.minimum(drawn, np.float32(GATES)))
-    return {name: ad.to_device(taus, device) for name, taus in found._asdict().items()}
+    found = {"tau": drawn, "gate_tau": np.minimum(drawn, np.float32(GATES))}
+    return {name: ad.to_device(taus, device) for name, taus in found.items()}

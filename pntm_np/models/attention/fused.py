@@ -14,6 +14,7 @@ from autodiff import scalar
 from autodiff.backend import Array
 from autodiff.compiled import largest
 from autodiff.kernel import kernel
+from autodiff.tape import Pullback
 from pntm_np.models.products import dots, product
 
 LANES = 32  # positions are counted in this many: the vector code of a loop leaves no rest to be done one by one
@@ -146,7 +147,7 @@ def turn_pairs(x, cos, sin, sign, out):
 
 
 @ad.differentiable
-def attention_fused(q: Array, k: Array, v: Array, bias: Array):
+def attention_fused(q: Array, k: Array, v: Array, bias: Array) -> tuple[Array, Pullback]:
     """softmax(q k / sqrt(D) + bias) v over the past; ``bias`` (H, T, S), or 0 for none."""
     dtype = np.result_type(q, k, v)
     plain = getattr(bias, "ndim", 0) == 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import autodiff as ad
 from autodiff import host
-from autodiff.backend import Array, kernels
+from autodiff.backend import Array, DType, Namespace, kernels
+from autodiff.tape import Pullback, Value
 from pntm_np.models.layers import Weights, linear
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options
@@ -22,12 +23,12 @@ FIRE_HIDDEN, FIRE_LENGTH, FIRE_EPS = 32, 512.0, 1e-6
 class Cache(NamedTuple):
     """Keys and values of all positions so far, (B, H, t, width / H)."""
 
-    keys: Any
-    values: Any
+    keys: Value
+    values: Value
 
 
 @dataclass(frozen=True)
-class Attention(Mixer):
+class Attention(Mixer[Cache]):
     """A mixer of ``heads`` heads of softmax(q k / sqrt(width / heads) + bias) v over the past."""
 
     heads: int = 8
@@ -49,15 +50,15 @@ class Attention(Mixer):
             shapes |= {"c": (), "L": (), "W_1": (h, 1), "b_1": (h,), "W_2": (self.heads, h), "b_2": (self.heads,)}
         return shapes
 
-    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> Cache:
+    def start(self, xp: Namespace, batch: int, width: int, memory_size: int, dtype: DType) -> Cache:
         empty = xp.zeros((batch, self.heads, 0, width // self.heads), dtype)
         return Cache(empty, empty)
 
-    def sequence(self, w: Weights, x: Any, state: Cache, options: Options) -> tuple[Any, Cache]:
+    def sequence(self, w: Weights, x: Value, state: Cache, options: Options) -> tuple[Value, Cache]:
         batch, length, width = x.shape
         past, size = state.keys.shape[2], width // self.heads
 
-        def split(y: Any) -> Any:
+        def split(y: Value) -> Value:
             return ad.swapaxes(ad.reshape(y, shape=(batch, length, self.heads, size)), first=1, second=2)
 
         q, k, v = (split(linear(x, w[name])) for name in ("W_q", "W_k", "W_v"))
@@ -68,7 +69,7 @@ class Attention(Mixer):
         y = ad.reshape(ad.swapaxes(found, first=1, second=2), shape=(batch, length, width))
         return linear(y, w["W_o"]), Cache(keys, values)
 
-    def attend(self, q: Any, keys: Any, values: Any, bias: Any, options: Options) -> Any:
+    def attend(self, q: Value, keys: Value, values: Value, bias: Value | float, options: Options) -> Value:
         """softmax(q k / sqrt(size) + bias) v, where each position sees itself and those before it."""
         options.show("attention", lambda: self.weights(q, keys, bias))
         if options.form == "fused":
@@ -78,14 +79,14 @@ class Attention(Mixer):
             return attention_fused(q, keys, values, bias)
         return self.weights(q, keys, bias) @ values
 
-    def weights(self, q: Any, keys: Any, bias: Any) -> Any:
+    def weights(self, q: Value, keys: Value, bias: Value | float) -> Value:
         """How much each position looks at those before it, (B, H, T, past + T)."""
         scores = (q @ ad.swapaxes(keys, first=2, second=3)) * (1 / math.sqrt(q.shape[-1])) + bias
         xp, (length, seen) = ad.array_module(ad.stop_gradient(scores)), scores.shape[2:]
         causal = xp.arange(seen) <= xp.arange(seen - length, seen)[:, None]
         return ad.softmax(ad.where(xp.broadcast_to(causal, scores.shape), scores, -math.inf))
 
-    def step(self, w: Weights, x: Any, state: Cache, options: Options) -> tuple[Any, Cache]:
+    def step(self, w: Weights, x: Value, state: Cache, options: Options) -> tuple[Value, Cache]:
         y, state = self.sequence(w, x[:, None], state, options)
         return y[:, 0], state
 
@@ -104,7 +105,7 @@ class Attention(Mixer):
     def traced_numbers(self, cells: int, steps: int) -> int:
         return steps * self.heads
 
-    def bias(self, w: Weights, q: Any, past: int) -> Any:
+    def bias(self, w: Weights, q: Value, past: int) -> Value | float:
         """What is added to the score of positions i and j: a number, or (heads, T, past + T)."""
         plain, length = ad.stop_gradient(q), q.shape[2]
         xp, dtype = ad.array_module(plain), plain.dtype
@@ -122,7 +123,7 @@ class Attention(Mixer):
         return 0.0
 
 
-def fire(w: Weights, distance: Any, reach: Any) -> Any:
+def fire(w: Weights, distance: Value, reach: Value) -> Value:
     """FIRE's f(log(|c| distance + 1) / (log(|c| reach + 1) + eps)) of every head, on a last axis."""
     c = ad.absolute(w["c"])
     ratio = ad.log(c * distance + 1.0) / (ad.log(c * reach + 1.0) + FIRE_EPS)
@@ -131,7 +132,7 @@ def fire(w: Weights, distance: Any, reach: Any) -> Any:
 
 
 @ad.differentiable
-def by_distance(x: Array, *, length: int):
+def by_distance(x: Array, *, length: int) -> tuple[Array, Pullback]:
     """x (heads, S) -> (heads, length, S): each of the last positions i has x[i - j] at j, and 0 in the future."""
     xp, (heads, seen) = ad.array_module(x), x.shape
     lasts = range(seen - length, seen)
@@ -148,7 +149,7 @@ def by_distance(x: Array, *, length: int):
     return y, pullback
 
 
-def rotate(x: Any, past: int) -> Any:
+def rotate(x: Value, past: int) -> Value:
     """RoPE: the pairs (i, i + width / 2) turned by position THETA^(-2 i / width). x (B, H, T, width)."""
     plain, (length, width) = ad.stop_gradient(x), x.shape[2:]
     xp, half = ad.array_module(plain), width // 2
@@ -158,11 +159,11 @@ def rotate(x: Any, past: int) -> Any:
 
 
 @ad.differentiable
-def turn(x: Array, cos: Array, sin: Array):
+def turn(x: Array, cos: Array, sin: Array) -> tuple[Array, Pullback]:
     """Every pair turned by an angle, which is a constant; the backward pass turns by its negative."""
     xp, half = ad.array_module(x), x.shape[-1] // 2
 
-    def turned(x: Any, sign: float) -> Any:
+    def turned(x: Array, sign: float) -> Array:
         y = xp.empty(x.shape, x.dtype)
         if kernels(x):
             from pntm_np.models.attention.fused import turn_pairs

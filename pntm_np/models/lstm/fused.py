@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import autodiff as ad
 from autodiff import scalar
-from autodiff.backend import Array
+from autodiff.backend import Array, Arrays
 from autodiff.kernel import kernel
+from autodiff.tape import Pullback
 
 
 @kernel
@@ -66,7 +65,7 @@ def before_each(h0: Array, states: Array) -> Array:
 
 
 @ad.differentiable
-def lstm_scan_fused(x: Array, W_h: Array, h0: Array, c0: Array) -> Any:
+def lstm_scan_fused(x: Array, W_h: Array, h0: Array, c0: Array) -> tuple[Arrays, Pullback]:
     """As ``lstm_scan``."""
     dtype = np.result_type(x, W_h, h0, c0)
     x, W_h, h0 = (np.ascontiguousarray(y, dtype) for y in (x, W_h, h0))

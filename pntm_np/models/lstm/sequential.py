@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import autodiff as ad
-from autodiff.backend import Array
+from autodiff.backend import Array, Arrays, Pair
+from autodiff.tape import Pullback
 
 
-def cell(gates: Any, c: Any) -> tuple[Any, Any, Any, Any]:
+def cell(gates: Array, c: Array) -> tuple[Array, Array, Arrays, Array]:
     """h_t, c_t, and what the backward pass needs: the activations (i, f, g, o) and tanh c_t."""
     size = c.shape[-1]
     i, f, o = (ad.sigmoid(gates[:, k * size : (k + 1) * size]) for k in (0, 1, 3))
@@ -18,7 +17,7 @@ def cell(gates: Any, c: Any) -> tuple[Any, Any, Any, Any]:
     return o * squashed, c, (i, f, g, o), squashed
 
 
-def cell_pullback(d_h: Any, d_c: Any, before: Any, activations: tuple, squashed: Any) -> tuple[Any, Any]:
+def cell_pullback(d_h: Array, d_c: Array, before: Array, activations: Arrays, squashed: Array) -> Pair:
     """Cotangents of the gates and of c_{t-1}."""
     xp = ad.array_module(d_h)
     i, f, g, o = activations
@@ -28,14 +27,14 @@ def cell_pullback(d_h: Any, d_c: Any, before: Any, activations: tuple, squashed:
 
 
 @ad.differentiable
-def lstm_cell(gates: Array, c: Array):
+def lstm_cell(gates: Array, c: Array) -> tuple[Pair, Pullback]:
     """One step: gates (B, 4 h) before their activation and c_{t-1} (B, h) -> h_t, c_t."""
     h, c_new, activations, squashed = cell(gates, c)
-    return (h, c_new), lambda g: cell_pullback(*g, c, activations, squashed)
+    return (h, c_new), lambda g: cell_pullback(g[0], g[1], c, activations, squashed)
 
 
 @ad.differentiable
-def lstm_scan(x: Array, W_h: Array, h0: Array, c0: Array):
+def lstm_scan(x: Array, W_h: Array, h0: Array, c0: Array) -> tuple[Arrays, Pullback]:
     """All steps: x (B, T, 4 h) is W_x x_t + b; returns h_1 .. h_T (B, T, h), h_T and c_T."""
     xp = ad.array_module(x, W_h, h0, c0)
     states = xp.empty((*x.shape[:2], h0.shape[-1]), xp.result_type(x, W_h, h0, c0))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import autodiff as ad
-from autodiff.backend import Array
+from autodiff.backend import Array, Arrays
+from autodiff.tape import Pullback
 from pntm_np.models.lstm.fused import before_each, cell_backward, cell_forward, transposed
 from pntm_np.models.ntm.kernels import heads_backward, heads_forward
 
@@ -70,7 +71,7 @@ def ntm_scan_fused(
     r0: Array,
     *,
     noise: Array | None = None,
-):
+) -> tuple[Arrays, Pullback]:
     """h_t (B, T, c), r_t (B, T, H n), then the last h, c, read and write addresses, memory and r.
 
     ``noise`` (B, T, rows of W_heads) is added to the heads' controls before their activation.

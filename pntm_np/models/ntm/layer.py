@@ -8,11 +8,12 @@ Addressing and writing are ops with pullbacks of their own, for that is where a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import autodiff as ad
-from autodiff.backend import Array
-from pntm_np.models.layers import Weights, linear
+from autodiff.backend import Array, DType, Namespace
+from autodiff.tape import Pullback, Value, plain
+from pntm_np.models.layers import Params, Weights, linear
 from pntm_np.models.lstm.sequential import lstm_cell
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.ntm.bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
@@ -27,27 +28,27 @@ SHARP = 1e6  # times the logits of a shift: the softmax is one-hot for all that 
 
 
 class NTMState(NamedTuple):
-    h: Array  # (B, c)
-    c: Array  # (B, c)
-    read_address: Array  # (B, H, m)
-    write_address: Array  # (B, H, m)
-    memory: Array  # (B, m, n)
-    read: Array  # (B, H n): r_{t-1}
+    h: Value  # (B, c)
+    c: Value  # (B, c)
+    read_address: Value  # (B, H, m)
+    write_address: Value  # (B, H, m)
+    memory: Value  # (B, m, n)
+    read: Value  # (B, H n): r_{t-1}
 
 
 class Controls(NamedTuple):
     """Of all heads, those that read first."""
 
-    key: Array  # (B, 2 H, n)
-    beta: Array  # (B, 2 H, 1): how much content counts
-    gate: Array  # (B, 2 H, 1): content against the address before
-    shift: Array  # (B, 2 H, 3)
-    gamma: Array  # (B, 2 H, 1): sharpening
-    add: Array  # (B, H, n)
-    erase: Array  # (B, H, n)
+    key: Value  # (B, 2 H, n)
+    beta: Value  # (B, 2 H, 1): how much content counts
+    gate: Value  # (B, 2 H, 1): content against the address before
+    shift: Value  # (B, 2 H, 3)
+    gamma: Value  # (B, 2 H, 1): sharpening
+    add: Value  # (B, H, n)
+    erase: Value  # (B, H, n)
 
 
-def floored_norm(xp: Any, x: Any) -> tuple[Any, Any]:
+def floored_norm(xp: Namespace, x: Value) -> tuple[Value, Value]:
     """max(|x|, floor) along the last axis, and the slope of |x| there: x / |x|, or 0 on the floor."""
     length = xp.sqrt(xp.sum(x * x, axis=-1))
     floored = xp.maximum(length, NORM_FLOOR)
@@ -55,7 +56,7 @@ def floored_norm(xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 @ad.differentiable
-def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Array, M: Array):
+def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Array, M: Array) -> tuple[Array, Pullback]:
     """Addresses of all heads, (B, H, m), from their controls, the addresses before and the memory M (B, m, n).
 
     key (B, H, n), s (B, H, 3), beta, gate and gamma (B, H, 1).
@@ -92,7 +93,7 @@ def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Arr
 
 
 @ad.differentiable
-def write(M: Array, a: Array, erase: Array, add: Array):
+def write(M: Array, a: Array, erase: Array, add: Array) -> tuple[Array, Pullback]:
     """M (B, m, n) after all heads have erased and then added: a (B, H, m), erase and add (B, H, n)."""
     xp = ad.array_module(M, a, erase, add)
     factors = 1 - a[..., None] * erase[:, :, None]  # B, H, m, n
@@ -114,7 +115,7 @@ def write(M: Array, a: Array, erase: Array, add: Array):
 
 
 @dataclass(frozen=True)
-class NTM(Mixer):
+class NTM(Mixer[NTMState]):
     """The layer: ``heads`` read and as many write heads, cells of ``cell`` numbers, controller of ``controller``."""
 
     heads: int = 4
@@ -142,30 +143,30 @@ class NTM(Mixer):
                 shapes |= {f"{side}.W_{name}": (rows, c), f"{side}.b_{name}": (rows,)}
         return shapes | {"W_oh": (width, c), "W_or": (width, H * n), "b_o": (width,)}
 
-    def start(self, xp: Any, batch: int, width: int, memory_size: int, dtype: Any) -> NTMState:
+    def start(self, xp: Namespace, batch: int, width: int, memory_size: int, dtype: DType) -> NTMState:
         first = xp.zeros((batch, self.heads, memory_size), dtype)
         first[..., 0] = 1
         rest = xp.zeros((batch, self.controller), dtype)
         memory = xp.full((batch, memory_size, self.cell), START, dtype)
         return NTMState(rest, rest, first, first, memory, xp.zeros((batch, self.heads * self.cell), dtype))
 
-    def _prepared(self, w: Weights, width: int) -> tuple[Any, Any, Any]:
+    def _prepared(self, w: Weights, width: int) -> tuple[Value, ...]:
         """Weights joined so that a step takes two products: for [r ; h], and for the controls of all heads."""
         recurrent = ad.concatenate(w["controller.W_x"][:, width:], w["controller.W_h"], axis=1)
         names = [f"{side}.{{}}_{name}" for name in ("k", "beta", "g", "s", "gamma") for side in ("read", "write")]
         names += ["write.{}_u", "write.{}_d"]
         return recurrent, *(ad.concatenate(*(w[n.format(kind)] for n in names), axis=0) for kind in "Wb")
 
-    def controls(self, w: Weights, width: int, h: Any) -> Controls:
+    def controls(self, w: Weights, width: int, h: Value) -> Controls:
         """What the controller's state h_t tells the heads; ``width`` is that of the input."""
         _, W_heads, b_heads = self._prepared(w, width)
         return self._controls(W_heads, b_heads, h)
 
-    def _controls(self, W_heads: Any, b_heads: Any, h: Any, noise: Any = 0.0) -> Controls:
+    def _controls(self, W_heads: Value, b_heads: Value, h: Value, noise: Value | float = 0.0) -> Controls:
         H, n = self.heads, self.cell
         controls, place = linear(h, W_heads) + (b_heads + noise), 0
 
-        def take(rows: int, size: int) -> Any:
+        def take(rows: int, size: int) -> Value:
             nonlocal place
             taken = controls[:, place : place + rows * size]
             place += rows * size
@@ -175,7 +176,7 @@ class NTM(Mixer):
         s, gamma = shift_softmax(take(2 * H, 3)), ad.softplus(take(2 * H, 1)) + 1.0
         return Controls(key, beta, gate, s, gamma, ad.tanh(take(H, n)), ad.sigmoid(take(H, n)))
 
-    def _advance(self, prepared: tuple, gates: Any, state: NTMState, noise: Any = 0.0) -> NTMState:
+    def _advance(self, prepared: tuple, gates: Value, state: NTMState, noise: Value | float = 0.0) -> NTMState:
         """One step, given W_x x_t + b, and what is added to the heads' controls before their activation."""
         recurrent, W_heads, b_heads = prepared
         H, n = self.heads, self.cell
@@ -189,10 +190,10 @@ class NTM(Mixer):
         r = a_r @ M
         return NTMState(h, c, a_r, a_w, M, ad.reshape(r, shape=(r.shape[0], H * n)))
 
-    def _inputs(self, w: Weights, x: Any) -> Any:
+    def _inputs(self, w: Weights, x: Value) -> Value:
         return linear(x, w["controller.W_x"][:, : x.shape[-1]]) + w["controller.b"]
 
-    def _disturbed(self, gates: Any, options: Options) -> tuple[Any, Any]:
+    def _disturbed(self, gates: Value, options: Options) -> tuple[Value, Array | None]:
         """Under noise: the controller's gates, and what is added to the logits of the heads' gates and shifts."""
         if options.noise is None:
             return gates, None
@@ -205,15 +206,15 @@ class NTM(Mixer):
         noise[..., decisions] = options.disturbed(noise[..., decisions])
         return gates, noise
 
-    def _output(self, w: Weights, h: Any, r: Any) -> Any:
+    def _output(self, w: Weights, h: Value, r: Value) -> Value:
         return linear(h, w["W_oh"]) + linear(r, w["W_or"]) + w["b_o"]
 
-    def sequence(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
+    def sequence(self, w: Weights, x: Value, state: NTMState, options: Options) -> tuple[Value, NTMState]:
         prepared, gates = self._prepared(w, x.shape[-1]), self._inputs(w, x)
         gates, noise = self._disturbed(gates, options)
         if options.form == "fused":
-            hs, rs, state = self._fused(gates, prepared, state, noise)
-            return self._output(w, hs, rs), state
+            h, r, state = self._fused(gates, prepared, state, noise)
+            return self._output(w, h, r), state
         hs, rs = [], []
         for t in range(x.shape[1]):
             state = self._advance(prepared, gates[:, t], state, 0.0 if noise is None else noise[:, t])
@@ -221,17 +222,19 @@ class NTM(Mixer):
             rs.append(state.read)
         return self._output(w, ad.stack(*hs, axis=1), ad.stack(*rs, axis=1)), state
 
-    def _fused(self, gates: Any, prepared: tuple, state: NTMState, noise: Any) -> tuple[Any, Any, NTMState]:
+    def _fused(
+        self, gates: Value, prepared: tuple, state: NTMState, noise: Array | None
+    ) -> tuple[Value, Value, NTMState]:
         """All steps in compiled passes; they are kept only if there is a backward pass."""
         check_form("NTM", "fused", gates, *prepared, *state)
         from pntm_np.models.ntm.fused import ntm_loop, ntm_scan_fused
 
         args = (gates, *prepared, *state)
-        tracked = any(isinstance(x, ad.Tensor) for x in args)
-        hs, rs, *state = ntm_scan_fused(*args, noise=noise) if tracked else ntm_loop(*args, keep=False, noise=noise)[0]
-        return hs, rs, NTMState(*state)
+        found = ntm_loop(*args, keep=False, noise=noise)[0] if plain(args) else ntm_scan_fused(*args, noise=noise)
+        hs, rs, *after = found
+        return hs, rs, NTMState(*after)
 
-    def step(self, w: Weights, x: Any, state: NTMState, options: Options) -> tuple[Any, NTMState]:
+    def step(self, w: Weights, x: Value, state: NTMState, options: Options) -> tuple[Value, NTMState]:
         y, after = self.sequence(w, x[:, None], state, options)
         if options.observer is not None:
             controls = self.controls(w, x.shape[-1], after.h)
@@ -243,7 +246,7 @@ class NTM(Mixer):
             options.show("shifts", lambda: controls.shift)
             options.show("values", lambda: controls.add)
             options.show("erase", lambda: controls.erase)
-            options.show("reads", lambda: after.read.reshape(-1, self.heads, self.cell))
+            options.show("reads", lambda: ad.reshape(after.read, shape=(-1, self.heads, self.cell)))
         return y[:, 0], after
 
     def training_numbers(self, width: int, load: Load) -> float:
@@ -255,11 +258,11 @@ class NTM(Mixer):
     def traced_numbers(self, cells: int, steps: int) -> int:
         return cells * (self.cell + 2 * self.heads)
 
-    def rounded(self, w: Weights) -> Weights:
+    def rounded(self, w: Params) -> Params:
         names = [f"{side}.{kind}_s" for side in ("read", "write") for kind in "Wb"]
         return {name: w[name] * SHARP for name in names}
 
-    def without_reads(self, w: Weights, head: int) -> Weights:
+    def without_reads(self, w: Params, head: int) -> Params:
         W_or, W_x = w["W_or"].copy(), w["controller.W_x"].copy()
         columns = slice(head * self.cell, (head + 1) * self.cell)
         W_or[:, columns] = 0

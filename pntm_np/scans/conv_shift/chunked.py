@@ -8,15 +8,14 @@ same cell add up, so few cells need no special case. No logarithm, no epsilon, n
 
 from __future__ import annotations
 
-from typing import Any
-
 from autodiff import array_module, differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, DType, Namespace, Pair
+from autodiff.tape import Pullback
 
 CHUNK = 8  # longer ones spend more on taps that are hardly reached, shorter ones are more and smaller operations
 
 
-def compose(xp: Any, s: Any) -> Any:
+def compose(xp: Namespace, s: Array) -> Array:
     """Kernels K_0 .. K_C of every chunk: s (G, N, C, 3) -> (G, N, C + 1, 2 C + 1).
 
     Tap j of K_c weighs a[i + j - C]: a step left brings in the next cell, a step right the one before.
@@ -33,7 +32,7 @@ def compose(xp: Any, s: Any) -> Any:
     return kernels
 
 
-def compose_pullback(xp: Any, s: Any, kernels: Any, g: Any) -> Any:
+def compose_pullback(xp: Namespace, s: Array, kernels: Array, g: Array) -> Array:
     """The cotangent of s, given that of the kernels, which is used up."""
     d_s = xp.empty_like(s)
     for c in reversed(range(s.shape[2])):
@@ -51,20 +50,20 @@ def compose_pullback(xp: Any, s: Any, kernels: Any, g: Any) -> Any:
 class Taps:
     """The matrix V of a start address (G, m), in buffers that are used again for each chunk."""
 
-    def __init__(self, xp: Any, groups: int, cells: int, size: int, dtype: Any) -> None:
+    def __init__(self, xp: Namespace, groups: int, cells: int, size: int, dtype: DType) -> None:
         self.xp, self.cells, self.size = xp, cells, size
         self.ring = xp.arange(-size, cells + size) % cells  # the cells, and size more on each side
         self.around = xp.empty((groups, cells + 2 * size), dtype)
         self.window = xp.lib.stride_tricks.sliding_window_view(self.around, cells, axis=-1)
         self.matrix = xp.empty((groups, 2 * size + 1, cells), dtype)
 
-    def of(self, a: Any) -> Any:
+    def of(self, a: Array) -> Array:
         """V (G, 2 C + 1, m)."""
         self.around[...] = self.xp.take(a, self.ring, axis=1)
         self.matrix[...] = self.window
         return self.matrix
 
-    def fold(self, g: Any) -> Any:
+    def fold(self, g: Array) -> Array:
         """The cotangent of the address, given that of V: each cell collects from wherever it was seen."""
         xp, cells = self.xp, self.cells
         laid = xp.zeros((g.shape[0], cells + 2 * self.size), g.dtype)
@@ -78,7 +77,7 @@ class Taps:
 
 
 @differentiable
-def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
+def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK) -> tuple[Pair, Pullback]:
     xp = array_module(s, a0)
     batch, length, *heads, _ = s.shape
     cells, dtype = a0.shape[-1], xp.result_type(s, a0)
@@ -86,7 +85,7 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
     size = -(-length // chunks)  # chunks of equal length: hardly anything to fill up
     groups = a0.size // cells
 
-    def by_chunk(x: Any) -> Any:
+    def by_chunk(x: Array) -> Array:
         """(B, T, H, k) -> (G, N, C, k), the last chunk filled up with zeros."""
         x = x.reshape(batch, length, groups // max(batch, 1), x.shape[-1]).swapaxes(1, 2)
         x = x.reshape(groups, length, x.shape[-1])
@@ -94,7 +93,7 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK):
             x = xp.pad(x, ((0, 0), (0, chunks * size - length), (0, 0)))
         return x.reshape(groups, chunks, size, x.shape[-1])
 
-    def by_time(x: Any) -> Any:
+    def by_time(x: Array) -> Array:
         """(G, T or more, k) -> (B, T, H, k)."""
         x = x[:, :length]
         x = x.reshape(batch, groups // max(batch, 1), length, x.shape[-1]).swapaxes(1, 2)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from autodiff import differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
 from autodiff.kernel import kernel
+from autodiff.tape import Pullback
 from pntm_np.scans.inner import move_heads, move_heads_back
 
 
@@ -30,7 +31,7 @@ def backward(s, addresses, g_addresses, carried, d_s):
 
 
 @differentiable
-def conv_shift_fused(s: Array, a0: Array):
+def conv_shift_fused(s: Array, a0: Array) -> tuple[Pair, Pullback]:
     dtype, start = np.result_type(s, a0), a0.shape
     heads = int(np.prod(start[1:-1]))
     shifts = np.ascontiguousarray(s, dtype).reshape(*s.shape[:2], heads, 3)

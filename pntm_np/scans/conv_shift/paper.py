@@ -9,16 +9,16 @@ that keeps moving one way grows without bound, and in single precision it is los
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from autodiff import array_module, differentiable, irfft, rfft, vjp
-from autodiff.backend import Array
+from autodiff.backend import Array, Namespace, Pair
+from autodiff.tape import Pullback
 from pntm_np.scans.log_space import EPS
 
 ZERO = 1e-12  # a modulus below this is a zero of the spectrum, but for rounding: it has no phase, and no gradient of it
 
 
-def log_polar(f: Any) -> tuple[Any, Any]:
+def log_polar(f: Array) -> tuple[Array, Pullback]:
     """log~ of a spectrum, and its pullback."""
     xp = array_module(f)
     r = abs(f)
@@ -26,14 +26,14 @@ def log_polar(f: Any) -> tuple[Any, Any]:
     unit = xp.where(zero, 1.0, f / xp.where(zero, 1.0, r))  # e^(i theta)
     y = xp.log(xp.where(zero, 0.0, r) + EPS) + xp.log(unit)  # the second is i theta
 
-    def pullback(g: Any) -> Any:
+    def pullback(g: Array) -> Array:
         d_r, d_theta = g.real / (r + EPS), g.imag / xp.where(zero, 1.0, r)
         return xp.where(zero, 0.0, unit * (d_r + 1j * d_theta))
 
     return y, pullback
 
 
-def offset_spectra(xp: Any, cells: int) -> Any:
+def offset_spectra(xp: Namespace, cells: int) -> Array:
     """The spectra of the three offsets (-1, 0, +1): FFT(k_t) is s_t times this. (3, m // 2 + 1)."""
     omega = 2 * math.pi / cells * xp.arange(cells // 2 + 1)
     offsets = xp.arange(-1, 2)[:, None]
@@ -41,7 +41,7 @@ def offset_spectra(xp: Any, cells: int) -> Any:
 
 
 @differentiable
-def conv_shift_paper(s: Array, a0: Array):
+def conv_shift_paper(s: Array, a0: Array) -> tuple[Pair, Pullback]:
     xp = array_module(s, a0)
     cells, dtype = a0.shape[-1], xp.result_type(s, a0)
     basis = offset_spectra(xp, cells)

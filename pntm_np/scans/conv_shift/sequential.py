@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autodiff import array_module, differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
+from autodiff.tape import Pullback, X
 
 
-def step(a: Array, s: Array) -> Array:
+def step(a: X, s: X) -> X:
     """a_t from a_{t-1} (..., m) and s_t (..., 3): left, stay, right."""
     left, stay, right = s[..., 0:1], s[..., 1:2], s[..., 2:3]
-    moved = a * stay
+    moved: Any = a * stay  # an array: a step is not recorded
     moved[..., :-1] += a[..., 1:] * left  # offset -1: cell i gets what was at i + 1
     moved[..., -1:] += a[..., :1] * left
     moved[..., 1:] += a[..., :-1] * right  # offset +1: cell i gets what was at i - 1
@@ -25,7 +28,7 @@ def step_back(a: Array, s: Array, g: Array) -> tuple[Array, Array]:
 
 
 @differentiable
-def conv_shift_sequential(s: Array, a0: Array):
+def conv_shift_sequential(s: Array, a0: Array) -> tuple[Pair, Pullback]:
     xp = array_module(s, a0)
     length = s.shape[1]
     addresses = xp.empty((*s.shape[:-1], a0.shape[-1]), xp.result_type(s, a0))  # a_0 .. a_{T-1}

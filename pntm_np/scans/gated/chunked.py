@@ -11,17 +11,16 @@ small steps, at which threads wait for each other. With a very wide state there 
 
 from __future__ import annotations
 
-from typing import Any
-
 from autodiff import array_module, differentiable
-from autodiff.backend import Array, on_host
+from autodiff.backend import Array, Pair, on_host
+from autodiff.tape import Pullback
 from pntm_np.scans.gated.sequential import walk
 
 STEP = 1 << 17  # numbers in a step
 SHORT = 8  # steps that are not cut into chunks
 
 
-def chunk_size(length: int, start: Any) -> int:
+def chunk_size(length: int, start: Array) -> int:
     """Steps in a chunk."""
     if length <= SHORT:
         return length
@@ -32,7 +31,7 @@ def chunk_size(length: int, start: Any) -> int:
     return next((n for n in range(size, 2 * size) if length % n == 0), size)  # nothing to fill up, if that is possible
 
 
-def linear_scan(decay: Any, gain: Any, start: Any, size: int) -> Any:
+def linear_scan(decay: Array, gain: Array, start: Array, size: int) -> Array:
     """v_t = decay_t v_{t-1} + gain_t along axis 1, from ``start``, in chunks of ``size`` steps; uses up ``gain``."""
     xp = array_module(decay)
     batch, length, *trailing = decay.shape
@@ -60,7 +59,7 @@ def linear_scan(decay: Any, gain: Any, start: Any, size: int) -> Any:
     return values.reshape(batch, count * size, *trailing)[:, :length]
 
 
-def carried_back(decay: Any, g_states: Any, g_last: Any, size: int | None = None) -> Any:
+def carried_back(decay: Array, g_states: Array, g_last: Array, size: int | None = None) -> Array:
     """The whole cotangent of every state, its own and what comes back through those after it.
 
     The same recurrence from the end: carried_t = g_t + decay_{t+1} carried_{t+1}.
@@ -73,7 +72,7 @@ def carried_back(decay: Any, g_states: Any, g_last: Any, size: int | None = None
 
 
 @differentiable
-def gated_chunked(z: Array, c: Array, h0: Array, *, chunk: int | None = None):
+def gated_chunked(z: Array, c: Array, h0: Array, *, chunk: int | None = None) -> tuple[Pair, Pullback]:
     xp = array_module(z, c, h0)
     size = chunk or chunk_size(z.shape[1], h0)
     if size >= z.shape[1]:
@@ -81,7 +80,7 @@ def gated_chunked(z: Array, c: Array, h0: Array, *, chunk: int | None = None):
     states = linear_scan(1 - z, z * c, h0, size)
 
     def pullback(g):
-        carried = carried_back(1 - z, *g, size)
+        carried = carried_back(1 - z, g[0], g[1], size)
         before = xp.concatenate([h0[:, None], states[:, :-1]], axis=1)
         return carried * (c - before), carried * z, carried[:, 0] * (1 - z[:, 0])
 

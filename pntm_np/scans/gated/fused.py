@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from autodiff import differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
 from autodiff.kernel import blend, kernel, remains
+from autodiff.tape import Pullback
 
 
 @kernel
@@ -39,7 +40,7 @@ def backward(z, c, h0, states, g_states, back, d_z, d_c):
 
 
 @differentiable
-def gated_fused(z: Array, c: Array, h0: Array):
+def gated_fused(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
     shape, dtype = z.shape, np.result_type(z, c, h0)
     rows = (shape[0], shape[1], -1) if z.size else (*shape[:2], 0)
     z, c = (np.ascontiguousarray(x, dtype).reshape(rows) for x in (z, c))

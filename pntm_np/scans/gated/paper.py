@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from autodiff import array_module, differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
+from autodiff.tape import Pullback
 from pntm_np.scans.gated.chunked import carried_back
 from pntm_np.scans.log_space import clamp, log_space_scan
 
 
 @differentiable
-def gated_paper(z: Array, c: Array, h0: Array):
+def gated_paper(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
     xp = array_module(z, c, h0)
     gate = clamp(z)
     with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = -inf is a start of 0; log of less is NaN

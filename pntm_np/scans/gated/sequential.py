@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from autodiff import array_module, differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
+from autodiff.tape import Pullback, X
 
 
-def step(h: Array, z: Array, c: Array) -> Array:
+def step(h: X, z: X, c: X) -> X:
     """h_t from h_{t-1}."""
     return (1 - z) * h + z * c
 
 
 @differentiable
-def gated_sequential(z: Array, c: Array, h0: Array):
+def gated_sequential(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
     return walk(z, c, h0)
 
 
-def walk(z: Array, c: Array, h0: Array) -> tuple[Any, Any]:
+def walk(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
     """The loop and, as its pullback, the loop from the end."""
     xp = array_module(z, c, h0)
     states = xp.empty(z.shape, xp.result_type(z, c, h0))  # h_1 .. h_T

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from autodiff import differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Arrays
 from autodiff.kernel import kernel
+from autodiff.tape import Pullback
 from pntm_np.scans.inner import move_heads, move_heads_back, reads_back, write_and_read_heads, write_heads, writes_back
 from pntm_np.scans.memory.fused import kept_every
 
@@ -77,7 +78,7 @@ def heads_step(s: Array, v: Array, q: Array, w: Array, M: Array) -> tuple:
     return reads, q_next, w_next, M_next.swapaxes(2, 3)
 
 
-def heads_run(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array, keep: bool = False) -> tuple:
+def heads_run(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array, *, keep: bool = False) -> tuple:
     """Reads (B, T, R, W, n) and the final state, shapes as in ``head_scan``; then inputs and states as kept."""
     dtype = np.result_type(s_r, s_w, v, q0, w0, M0)
     s_r, s_w, v = (np.ascontiguousarray(x, dtype) for x in (s_r, s_w, v))
@@ -92,7 +93,7 @@ def heads_run(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array,
 
 
 @differentiable
-def heads_fused(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array):
+def heads_fused(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array) -> tuple[Arrays, Pullback]:
     """``heads_run`` with a backward pass."""
     values, kept = heads_run(s_r, s_w, v, q0, w0, M0, keep=True)
     dtype = values[0].dtype

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from autodiff import Tensor, array_module, concatenate, expect
-from autodiff.backend import Array
+from autodiff.backend import FLOAT32, Array, DType, Namespace
+from autodiff.tape import Value, plain
 from pntm_np.scans.forms import check_form
 from pntm_np.scans.scan import check_arrays, conv_shift_scan, memory_scan
 
@@ -17,17 +18,17 @@ SEGMENT = 256  # steps; as fast as longer ones
 
 
 class HeadState(NamedTuple):
-    read_address: Array  # (B, R, m)
-    write_address: Array  # (B, W, m)
-    memory: Array  # (B, W, m, n)
+    read_address: Value  # (B, R, m)
+    write_address: Value  # (B, W, m)
+    memory: Value  # (B, W, m, n)
 
 
 def start_state(
-    xp: Any, batch: int, readers: int, writers: int, cells: int, width: int, dtype: Any = "float32"
+    xp: Namespace, batch: int, readers: int, writers: int, cells: int, width: int, dtype: DType = FLOAT32
 ) -> HeadState:
     """All heads on the first cell of an empty memory."""
 
-    def first_cell(heads: int) -> Any:
+    def first_cell(heads: int) -> Array:
         a = xp.zeros((batch, heads, cells), dtype)
         a[..., 0] = 1
         return a
@@ -36,14 +37,14 @@ def start_state(
 
 
 def head_scan(
-    read_shifts: Array,
-    write_shifts: Array,
-    values: Array,
+    read_shifts: Value,
+    write_shifts: Value,
+    values: Value,
     state: HeadState,
     *,
     form: str = "chunked",
     segment: int | None = None,
-) -> tuple[Array, HeadState]:
+) -> tuple[Value, HeadState]:
     """Write, read, move the heads: read_shifts (B, T, R, 3), write_shifts (B, T, W, 3), values (B, T, W, n).
 
     Returns the reads (B, T, R, W, n) and the state after the last step. ``segment`` is the number of steps whose
@@ -58,14 +59,15 @@ def head_scan(
         from pntm_np.scans.heads.fused import heads_fused, heads_run
 
         args = (read_shifts, write_shifts, values, *state)
-        reads, *state = heads_fused(*args) if any(type(x) is Tensor for x in args) else heads_run(*args)[0]
-        return reads, HeadState(*state)
+        found, *after = heads_run(*args)[0] if plain(args) else heads_fused(*args)
+        return found, HeadState(*after)
     if segment is None:
         segment = length if form == "paper" else SEGMENT
     segment = expect.integer("head_scan: segment", segment)
     if segment < 1:
         raise ValueError(f"head_scan: segment is {segment}; expected at least 1")
-    parts, reads, readers = [], None, read_shifts.shape[2]
+    parts, readers = [], read_shifts.shape[2]
+    reads: Any = None
     shifts = concatenate(read_shifts, write_shifts, axis=2)  # all heads move alike
     address, memory = concatenate(state.read_address, state.write_address, axis=1), state.memory
     for t in range(0, length, segment):
@@ -84,7 +86,7 @@ def head_scan(
     return concatenate(*parts, axis=1) if parts else reads, state
 
 
-def _check(read_shifts: Array, write_shifts: Array, values: Array, state: HeadState) -> int:
+def _check(read_shifts: Value, write_shifts: Value, values: Value, state: HeadState) -> int:
     """The number of steps, if everything fits together."""
     check_arrays(read_shifts=read_shifts, write_shifts=write_shifts, values=values)
     if len(values.shape) != 4 or min(values.shape[1:]) < 1:

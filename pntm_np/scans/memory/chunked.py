@@ -16,10 +16,11 @@ The backward pass recomputes a chunk from the memory at its start, and that from
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from autodiff import array_module, differentiable
-from autodiff.backend import Array, on_host
+from autodiff.backend import Array, Namespace, Pair, on_host
+from autodiff.tape import Pullback
 
 CHUNK = 16  # steps, for one pair of heads; half of it is faster with more pairs, which are the work inside a chunk
 RUN = 4  # steps whose pairs are taken one distance after the other
@@ -31,19 +32,19 @@ class Level(NamedTuple):
     """Products of decays within runs of b steps, which are the halves of blocks of 2 b. (B, W, C, m) each."""
 
     b: int
-    prefix: Any  # from the start of a step's run to the step, which is included
-    suffix: Any  # from a step, which is excluded, to the end of its run
+    prefix: Array  # from the start of a step's run to the step, which is included
+    suffix: Array  # from a step, which is excluded, to the end of its run
 
 
 # Letters of einsum: b batch, w write head, r read head, m cell, n number; c step of a chunk, or x block and s step of a
 # block's half.
-def halves(x: Any, b: int) -> tuple[Any, Any]:
+def halves(x: Array, b: int) -> tuple[Array, Array]:
     """Left and right halves of the blocks of 2 b steps: (.., C, m) with C on axis -2 -> two (.., N, b, m)."""
     x = x.reshape(*x.shape[:-2], -1, 2, b, x.shape[-1])
     return x[..., 0, :, :], x[..., 1, :, :]
 
 
-def query_halves(q: Any, b: int) -> Any:
+def query_halves(q: Array, b: int) -> Array:
     """The queries of right halves, with an axis for the write heads: (B, C, R, m) -> (B, 1, N, b, R, m)."""
     batch, _, readers, cells = q.shape
     return q.reshape(batch, -1, 2, b, readers, cells)[:, None, :, 1]
@@ -59,7 +60,7 @@ def merged(level: Level) -> Level:
     return Level(2 * level.b, prefix, suffix)
 
 
-def merged_pullback(xp: Any, level: Level, d_prefix: Any, d_suffix: Any) -> None:
+def merged_pullback(xp: Namespace, level: Level, d_prefix: Array, d_suffix: Array) -> None:
     """Turns the cotangents of merged(level) into those of level, in place."""
     b = level.b
     left, right = halves(level.prefix, b)
@@ -74,7 +75,7 @@ def merged_pullback(xp: Any, level: Level, d_prefix: Any, d_suffix: Any) -> None
     d_right[..., -1, :] += d_over_right
 
 
-def levels_of(xp: Any, decay: Any) -> list[Level]:
+def levels_of(xp: Namespace, decay: Array) -> list[Level]:
     """From single steps up to the whole chunk."""
     found = [Level(1, decay, xp.ones_like(decay))]
     while found[-1].b < decay.shape[-2]:
@@ -85,9 +86,9 @@ def levels_of(xp: Any, decay: Any) -> list[Level]:
 class Chunk(NamedTuple):
     """One chunk of a block of the batch: q (B, C, R, m), w (B, W, C, m), v (B, W, C, n)."""
 
-    q: Any
-    w: Any
-    v: Any
+    q: Array
+    w: Array
+    v: Array
 
 
 def power_of_two(n: int) -> int:
@@ -95,16 +96,16 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def rows(x: Any) -> Any:
+def rows(x: Array) -> Array:
     """(.., b, R, k) -> (.., b R, k): steps and read heads are rows of one matrix."""
     return x.reshape(*x.shape[:-3], -1, x.shape[-1])
 
 
-def transposed(x: Any) -> Any:
+def transposed(x: Array) -> Array:
     return x.swapaxes(-1, -2)
 
 
-def forward(xp: Any, chunk: Chunk, M: Any) -> tuple[Any, Any]:
+def forward(xp: Namespace, chunk: Chunk, M: Array) -> tuple[Array, Array]:
     """Reads (B, W, C, R, n) of a chunk and the memory after it."""
     q, w, v = chunk
     found = levels_of(xp, 1 - w)
@@ -120,7 +121,7 @@ def forward(xp: Any, chunk: Chunk, M: Any) -> tuple[Any, Any]:
     return reads, next_memory(chunk, whole, M)
 
 
-def forward_in_runs(xp: Any, q: Any, w: Any, v: Any, M: Any) -> tuple[Any, Any]:
+def forward_in_runs(xp: Namespace, q: Array, w: Array, v: Array, M: Array) -> tuple[Array, Array]:
     """The same for several chunks at once, q (B, N, C, R, m), w (B, W, N, C, m), v (B, W, N, C, n).
 
     Within runs of a few steps, pairs are taken by their distance: a write as it is left after 0, 1, 2, .. further steps
@@ -175,16 +176,16 @@ def forward_in_runs(xp: Any, q: Any, w: Any, v: Any, M: Any) -> tuple[Any, Any]:
     return reads, memories[-1].copy()
 
 
-def next_memory(chunk: Chunk, whole: Level, M: Any) -> Any:
+def next_memory(chunk: Chunk, whole: Level, M: Array) -> Array:
     return whole.prefix[..., -1, :, None] * M + transposed(chunk.w * whole.suffix) @ chunk.v
 
 
-def own_scores(q: Any, w: Any) -> Any:
+def own_scores(q: Array, w: Array) -> Array:
     """q_t . w_t of every pair of heads: (B, W, C, R)."""
     return (q[:, None] @ w[..., None])[..., 0]
 
 
-def level_scores(level: Level, q: Any, w: Any) -> tuple[Any, Any, Any]:
+def level_scores(level: Level, q: Array, w: Array) -> tuple[Array, Array, Array]:
     """(q_t P_t), (w_s Q_s) and their products, (B, W, N, b R, b)."""
     _, right = halves(level.prefix, level.b)
     left_w, _ = halves(w, level.b)
@@ -194,7 +195,7 @@ def level_scores(level: Level, q: Any, w: Any) -> tuple[Any, Any, Any]:
     return queries, keys, queries @ transposed(keys)
 
 
-def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any, Any, Any]:
+def backward(xp: Namespace, chunk: Chunk, M: Array, g: Array, g_M: Array) -> tuple[Array, Array, Array, Array]:
     """Cotangents of q, w, v and the memory before the chunk, given those of its reads and the memory after it."""
     q, w, v = chunk
     found = levels_of(xp, 1 - w)
@@ -243,7 +244,7 @@ def backward(xp: Any, chunk: Chunk, M: Any, g: Any, g_M: Any) -> tuple[Any, Any,
 
 
 @differentiable
-def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None = None):
+def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None = None) -> tuple[Pair, Pullback]:
     xp = array_module(q, w, v, M0)
     batch, length, readers, cells = q.shape
     writers, width = v.shape[2:]

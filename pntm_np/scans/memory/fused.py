@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from autodiff import differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
 from autodiff.kernel import kernel
+from autodiff.tape import Pullback
 from pntm_np.scans.inner import reads_back, write_and_read_heads, write_heads, writes_back
 
 CACHE = 1 << 18  # bytes of the memories that the backward pass recomputes at a time
 
 
-def kept_every(memory: Any) -> int:
+def kept_every(memory: Array) -> int:
     """Steps between the states that are kept for the backward pass, for a memory of one sequence."""
     return max(4, min(64, CACHE // max(1, memory.nbytes)))
 
@@ -45,7 +44,7 @@ def backward(q, w, v, kept, every, g_reads, carried, d_q, d_w, d_v):
 
 
 @differentiable
-def memory_fused(q: Array, w: Array, v: Array, M0: Array):
+def memory_fused(q: Array, w: Array, v: Array, M0: Array) -> tuple[Pair, Pullback]:
     dtype = np.result_type(q, w, v, M0)
     q, w, v = (np.ascontiguousarray(x, dtype) for x in (q, w, v))
     M = np.array(M0.swapaxes(2, 3), dtype, order="C")

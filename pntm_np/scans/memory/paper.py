@@ -9,13 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from autodiff import array_module, differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
+from autodiff.tape import Pullback
 from pntm_np.scans.gated.chunked import carried_back
 from pntm_np.scans.log_space import clamp, log_space_scan
 
 
 @differentiable
-def memory_paper(q: Array, w: Array, v: Array, M0: Array):
+def memory_paper(q: Array, w: Array, v: Array, M0: Array) -> tuple[Pair, Pullback]:
     xp = array_module(q, w, v, M0)
     gate = clamp(w)
     with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = -inf is an empty cell; log of less is NaN

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autodiff import array_module, differentiable
-from autodiff.backend import Array
+from autodiff.backend import Array, Pair
+from autodiff.tape import Pullback, X
 
 SEGMENT = 64  # steps between the memories that are kept for the backward pass
 
 
-def write(M: Array, w: Array, v: Array) -> Array:
+def write(M: X, w: X, v: X) -> X:
     """M_t (B, W, m, n) from M_{t-1}, the write addresses (B, W, m) and the values (B, W, n)."""
     return (1 - w)[..., None] * M + w[..., None] * v[..., None, :]
 
 
-def read(q: Array, M: Array) -> Array:
+def read(q: X, M: X) -> X:
     """Reads (B, R, W, n) of every read head (B, R, m) in every write head's memory."""
-    return (q[:, None] @ M).swapaxes(1, 2)
+    found: Any = q[:, None] @ M  # an array: a step is not recorded
+    return found.swapaxes(1, 2)
 
 
 @differentiable
-def memory_sequential(q: Array, w: Array, v: Array, M0: Array):
+def memory_sequential(q: Array, w: Array, v: Array, M0: Array) -> tuple[Pair, Pullback]:
     xp = array_module(q, w, v, M0)
     batch, length, readers, _ = q.shape
     writers, width = v.shape[2:]
