@@ -128,7 +128,7 @@ class Tensor:
 
 
 Value = Array | Tensor  # what layers work on: in training its use is recorded, else it is a plain array
-X = TypeVar("X", Array, Value)  # the same wherever a signature has it: of plain arrays it is a plain array
+Same = TypeVar("Same", Array, Value)  # wherever a signature has it, the same: an array of arrays
 Plain = Array | complex | np.generic | None  # bool, int and float are complex, to a type checker
 Operand = Plain | Tensor  # what ops take
 A = TypeVar("A", covariant=True)

@@ -11,3 +11,7 @@ import pntm_np.siblings  # before the others are imported
 from pntm_np.models import MODELS, Options, Thresholds, build
 from pntm_np.models.checkpoint import Model, load, save
 from pntm_np.runtime.untrusted import CheckpointError
+
+__all__ = [
+    "MODELS", "CheckpointError", "Model", "Options", "Thresholds", "build", "load", "save",
+]  # fmt: skip

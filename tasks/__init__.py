@@ -6,3 +6,8 @@ One file each; ``task`` says what a task is, ``batch`` makes samples to train on
 from tasks.batch import Batch, batch
 from tasks.registry import TASKS, check_name, check_symbols, check_task, find, full_name
 from tasks.task import END, NOTHING, SEPARATOR, Task, TaskError
+
+__all__ = [
+    "END", "NOTHING", "SEPARATOR", "TASKS", "Batch", "Task", "TaskError", "batch", "check_name", "check_symbols",
+    "check_task", "find", "full_name",
+]  # fmt: skip

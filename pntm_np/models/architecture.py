@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import autodiff as ad
-from autodiff.backend import Array
-from autodiff.tape import Value
+from autodiff import Array, Value
 from pntm_np.models.layers import Weights, linear, part
 from pntm_np.models.options import DEFAULT, Options
 from pntm_np.models.stack import Stack, States

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from autodiff import array_module, to_device, to_host
-from autodiff.backend import Array
+from autodiff import Array, array_module, to_device, to_host
 from pntm_np.models import TRAINING_MEMORY, Architecture, Options, Thresholds, build
 from pntm_np.models.layers import Params
 from pntm_np.models.stack import States

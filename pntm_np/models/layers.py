@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import autodiff as ad
-from autodiff import host
-from autodiff.backend import Array
-from autodiff.tape import Pullback, Value
+from autodiff import Array, Pullback, Value, host
 
 V = TypeVar("V")
 Params = dict[str, Array]  # by their names, as plain arrays

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import autodiff as ad
-from autodiff.backend import DType, Namespace
-from autodiff.tape import Value
+from autodiff import DType, Namespace, Value
 from pntm_np.models.layers import Weights, closed, linear
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options

@@ -11,8 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
-from autodiff.backend import Array, DType, Namespace
-from autodiff.tape import Value
+from autodiff import Array, DType, Namespace, Value
 from pntm_np.models.layers import Params, Weights
 from pntm_np.models.options import Options
 

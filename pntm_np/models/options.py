@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from autodiff.backend import Array
-from autodiff.tape import Value
+from autodiff import Array, Value
 from pntm_np.models.layers import straight_through
 from pntm_np.protocol import TAU
 from pntm_np.scans import FORMS

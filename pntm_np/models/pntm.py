@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import autodiff as ad
-from autodiff.backend import Array, DType, Namespace
-from autodiff.tape import Value, plain
+from autodiff import Array, DType, Namespace, Value, plain
 from pntm_np.models.layers import Params, Weights, linear
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options

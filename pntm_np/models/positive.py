@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import autodiff as ad
-from autodiff import host
-from autodiff.backend import Array, kernels
-from autodiff.tape import Pullback
+from autodiff import Array, Pullback, host
+from autodiff.backend import kernels
 
 
 @ad.differentiable

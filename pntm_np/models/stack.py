@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from autodiff import expect
-from autodiff.backend import FLOAT32, Array, DType, Namespace
-from autodiff.tape import Value
+from autodiff import Array, DType, Namespace, Value, expect
+from autodiff.backend import FLOAT32
 from pntm_np.models.initial import initial_weight
 from pntm_np.models.layers import Params, Weights, block_shapes, feed_forward, norm, part
 from pntm_np.models.mixer import Mixer

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from autodiff import stop_gradient
+from autodiff import Value, stop_gradient
 from autodiff.backend import compiled, on_host
-from autodiff.tape import Value
 from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
 
 FORMS = ("sequential", "paper", "chunked", "fused")

@@ -9,8 +9,7 @@ steps.
 
 from __future__ import annotations
 
-from autodiff import array_module, logcumsumexp
-from autodiff.backend import Array
+from autodiff import Array, array_module, logcumsumexp
 
 EPS = 1e-6  # of Algorithms 1 and 2; the paper gives none
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autodiff import expect
-from autodiff.tape import Value
+from autodiff import Value, expect
 from pntm_np.scans.conv_shift.chunked import conv_shift_chunked
 from pntm_np.scans.conv_shift.paper import conv_shift_paper
 from pntm_np.scans.conv_shift.sequential import conv_shift_sequential

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from autodiff import array_module, differentiable, expect
-from autodiff.backend import Array
-from autodiff.tape import Pullback
+from autodiff import Array, Pullback, array_module, differentiable, expect
 
 
 @differentiable

@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 import autodiff as ad
-from autodiff import backend
-from autodiff.backend import Array, Pair
-from autodiff.tape import Value
+from autodiff import Array, Pair, Value, backend
 from pntm_np.models import Architecture, Options
 from pntm_np.models.layers import Weights
 from pntm_np.runtime.randomness import NOISE, ROUNDING, generator

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import autodiff as ad
-from autodiff.tape import Value
+from autodiff import Value
 
 # The normal distribution in 65,536 parts of equal probability. To look a number up by 16 random bits is four times as
 # fast as to draw it, and what is lost is what lies beyond 4.3 deviations.

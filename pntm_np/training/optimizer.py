@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autodiff import array_module
-from autodiff.backend import Array, Namespace
+from autodiff import Array, Namespace, array_module
 from pntm_np.models.layers import Params
 from pntm_np.protocol import ADAM_EPSILON, BETA_1, BETA_2
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 import autodiff as ad
-from autodiff.backend import Array
+from autodiff import Array
 from pntm_np.models import PAPER, Thresholds
 
 FIRST, LAST = PAPER.tau, 0.5  # of three shifts that sum to 1 at most one is above 1/2: all are one-hot

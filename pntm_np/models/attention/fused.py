@@ -10,11 +10,9 @@ import math
 import numpy as np
 
 import autodiff as ad
-from autodiff import scalar
-from autodiff.backend import Array
+from autodiff import Array, Pullback, scalar
 from autodiff.compiled import largest
 from autodiff.kernel import kernel
-from autodiff.tape import Pullback
 from pntm_np.models.products import dots, product
 
 LANES = 32  # positions are counted in this many: the vector code of a loop leaves no rest to be done one by one

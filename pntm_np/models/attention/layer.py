@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import autodiff as ad
-from autodiff import host
-from autodiff.backend import Array, DType, Namespace, kernels
-from autodiff.tape import Pullback, Value
+from autodiff import Array, DType, Namespace, Pullback, Value, host
+from autodiff.backend import kernels
 from pntm_np.models.layers import Weights, linear
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.options import Options

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import autodiff as ad
-from autodiff import scalar
-from autodiff.backend import Array, Arrays
+from autodiff import Array, Arrays, Pullback, scalar
 from autodiff.kernel import kernel
-from autodiff.tape import Pullback
 
 
 @kernel

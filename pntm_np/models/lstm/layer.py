@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autodiff.backend import DType, Namespace
-from autodiff.tape import Value
+from autodiff import DType, Namespace, Value
 from pntm_np.models.layers import Weights, linear
 from pntm_np.models.lstm.sequential import lstm_cell, lstm_scan
 from pntm_np.models.mixer import Load, Mixer

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import autodiff as ad
-from autodiff.backend import Array, Arrays, Pair
-from autodiff.tape import Pullback
+from autodiff import Array, Arrays, Pair, Pullback
 
 
 def cell(gates: Array, c: Array) -> tuple[Array, Array, Arrays, Array]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 import autodiff as ad
-from autodiff.backend import Array, Arrays
-from autodiff.tape import Pullback
+from autodiff import Array, Arrays, Pullback
 from pntm_np.models.lstm.fused import before_each, cell_backward, cell_forward, transposed
 from pntm_np.models.ntm.kernels import heads_backward, heads_forward
 

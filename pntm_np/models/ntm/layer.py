@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import autodiff as ad
-from autodiff.backend import Array, DType, Namespace
-from autodiff.tape import Pullback, Value, plain
+from autodiff import Array, DType, Namespace, Pullback, Value, plain
 from pntm_np.models.layers import Params, Weights, linear
 from pntm_np.models.lstm.sequential import lstm_cell
 from pntm_np.models.mixer import Load, Mixer

@@ -8,9 +8,7 @@ same cell add up, so few cells need no special case. No logarithm, no epsilon, n
 
 from __future__ import annotations
 
-from autodiff import array_module, differentiable
-from autodiff.backend import Array, DType, Namespace, Pair
-from autodiff.tape import Pullback
+from autodiff import Array, DType, Namespace, Pair, Pullback, array_module, differentiable
 
 CHUNK = 8  # longer ones spend more on taps that are hardly reached, shorter ones are more and smaller operations
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autodiff import differentiable
-from autodiff.backend import Array, Pair
+from autodiff import Array, Pair, Pullback, differentiable
 from autodiff.kernel import kernel
-from autodiff.tape import Pullback
 from pntm_np.scans.inner import move_heads, move_heads_back
 
 

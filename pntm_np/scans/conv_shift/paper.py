@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 
-from autodiff import array_module, differentiable, irfft, rfft, vjp
-from autodiff.backend import Array, Namespace, Pair
-from autodiff.tape import Pullback
+from autodiff import Array, Namespace, Pair, Pullback, array_module, differentiable, irfft, rfft, vjp
 from pntm_np.scans.log_space import EPS
 
 ZERO = 1e-12  # a modulus below this is a zero of the spectrum, but for rounding: it has no phase, and no gradient of it

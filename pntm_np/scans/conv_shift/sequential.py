@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodiff import array_module, differentiable
-from autodiff.backend import Array, Pair
-from autodiff.tape import Pullback, X
+from autodiff import Array, Pair, Pullback, Same, array_module, differentiable
 
 
-def step(a: X, s: X) -> X:
+def step(a: Same, s: Same) -> Same:
     """a_t from a_{t-1} (..., m) and s_t (..., 3): left, stay, right."""
     left, stay, right = s[..., 0:1], s[..., 1:2], s[..., 2:3]
     moved: Any = a * stay  # an array: a step is not recorded

@@ -11,9 +11,8 @@ small steps, at which threads wait for each other. With a very wide state there 
 
 from __future__ import annotations
 
-from autodiff import array_module, differentiable
-from autodiff.backend import Array, Pair, on_host
-from autodiff.tape import Pullback
+from autodiff import Array, Pair, Pullback, array_module, differentiable
+from autodiff.backend import on_host
 from pntm_np.scans.gated.sequential import walk
 
 STEP = 1 << 17  # numbers in a step

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autodiff import differentiable
-from autodiff.backend import Array, Pair
+from autodiff import Array, Pair, Pullback, differentiable
 from autodiff.kernel import blend, kernel, remains
-from autodiff.tape import Pullback
 
 
 @kernel

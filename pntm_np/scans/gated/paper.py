@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autodiff import array_module, differentiable
-from autodiff.backend import Array, Pair
-from autodiff.tape import Pullback
+from autodiff import Array, Pair, Pullback, array_module, differentiable
 from pntm_np.scans.gated.chunked import carried_back
 from pntm_np.scans.log_space import clamp, log_space_scan
 

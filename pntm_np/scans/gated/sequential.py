@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from autodiff import array_module, differentiable
-from autodiff.backend import Array, Pair
-from autodiff.tape import Pullback, X
+from autodiff import Array, Pair, Pullback, Same, array_module, differentiable
 
 
-def step(h: X, z: X, c: X) -> X:
+def step(h: Same, z: Same, c: Same) -> Same:
     """h_t from h_{t-1}."""
     return (1 - z) * h + z * c
 

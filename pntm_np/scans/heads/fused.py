@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autodiff import differentiable
-from autodiff.backend import Array, Arrays
+from autodiff import Array, Arrays, Pullback, differentiable
 from autodiff.kernel import kernel
-from autodiff.tape import Pullback
 from pntm_np.scans.inner import move_heads, move_heads_back, reads_back, write_and_read_heads, write_heads, writes_back
 from pntm_np.scans.memory.fused import kept_every
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from autodiff import Tensor, array_module, concatenate, expect
-from autodiff.backend import FLOAT32, Array, DType, Namespace
-from autodiff.tape import Value, plain
+from autodiff import Array, DType, Namespace, Tensor, Value, array_module, concatenate, expect, plain
+from autodiff.backend import FLOAT32
 from pntm_np.scans.forms import check_form
 from pntm_np.scans.scan import check_arrays, conv_shift_scan, memory_scan
 

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from autodiff import array_module, differentiable
-from autodiff.backend import Array, Namespace, Pair, on_host
-from autodiff.tape import Pullback
+from autodiff import Array, Namespace, Pair, Pullback, array_module, differentiable
+from autodiff.backend import on_host
 
 CHUNK = 16  # steps, for one pair of heads; half of it is faster with more pairs, which are the work inside a chunk
 RUN = 4  # steps whose pairs are taken one distance after the other

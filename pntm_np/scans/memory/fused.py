@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autodiff import differentiable
-from autodiff.backend import Array, Pair
+from autodiff import Array, Pair, Pullback, differentiable
 from autodiff.kernel import kernel
-from autodiff.tape import Pullback
 from pntm_np.scans.inner import reads_back, write_and_read_heads, write_heads, writes_back
 
 CACHE = 1 << 18  # bytes of the memories that the backward pass recomputes at a time

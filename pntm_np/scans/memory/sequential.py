@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from autodiff import array_module, differentiable
-from autodiff.backend import Array, Pair
-from autodiff.tape import Pullback, X
+from autodiff import Array, Pair, Pullback, Same, array_module, differentiable
 
 SEGMENT = 64  # steps between the memories that are kept for the backward pass
 
 
-def write(M: X, w: X, v: X) -> X:
+def write(M: Same, w: Same, v: Same) -> Same:
     """M_t (B, W, m, n) from M_{t-1}, the write addresses (B, W, m) and the values (B, W, n)."""
     return (1 - w)[..., None] * M + w[..., None] * v[..., None, :]
 
 
-def read(q: X, M: X) -> X:
+def read(q: Same, M: Same) -> Same:
     """Reads (B, R, W, n) of every read head (B, R, m) in every write head's memory."""
     found: Any = q[:, None] @ M  # an array: a step is not recorded
     return found.swapaxes(1, 2)
