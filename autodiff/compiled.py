@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from autodiff import scalar
-from autodiff.backend import Array
+from autodiff.backend import Array, Arrays
 from autodiff.host import DENSITY_AT_0
 from autodiff.kernel import kernel, selecting_kernel
 
@@ -28,10 +28,10 @@ def rows(x: Array) -> Array:
     return np.ascontiguousarray(x).reshape(-1, x.shape[-1])
 
 
-def elementwise(loop):
+def elementwise(loop: Callable) -> Callable:
     """``loop(*inputs, *outputs)`` over flat arrays, as a function that makes its outputs."""
 
-    def apply(*inputs: Array, outputs: int = 1):
+    def apply(*inputs: Array, outputs: int = 1) -> Array | Arrays:
         made = tuple(np.empty(inputs[0].shape, f32) for _ in range(outputs))
         loop(*(flat(x) for x in inputs), *(x.reshape(-1) for x in made))
         return made[0] if outputs == 1 else made
@@ -121,7 +121,7 @@ def _layer_norm_back(g, x, scale, mean, inverse, d_x, d_scale, d_bias):
             d_bias[i] += g[r, i]
 
 
-def layer_norm(x: Array, scale: Array, bias: Array, eps: float):
+def layer_norm(x: Array, scale: Array, bias: Array, eps: float) -> tuple[Array, Callable]:
     """The value, and the pullback to x, scale and bias."""
     x_rows = rows(x)
     scale = np.ascontiguousarray(scale)
@@ -174,7 +174,7 @@ def _softmax_back(g, y, d_x):
 def by_rows(forward: Callable, backward: Callable) -> Callable:
     """``forward(rows, y)`` and ``backward(g, y, d_rows)`` as a function of an array: its value, and its pullback."""
 
-    def softmax(x: Array):
+    def softmax(x: Array) -> tuple[Array, Callable]:
         x_rows = rows(x)
         y = np.empty_like(x_rows)
         forward(x_rows, y)

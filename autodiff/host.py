@@ -4,14 +4,11 @@ products of a few rows with a transposed matrix are copied twice over."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
 from autodiff.backend import FLOAT32, Array
-
-if TYPE_CHECKING:
-    from autodiff.tape import Value
 
 BLOCK = 1 << 15  # numbers that are worked on at a time: they stay in the cache
 # Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, Phi the normal distribution function: P(a) / Q(a), relative error 6e-9
@@ -23,7 +20,7 @@ DENSITY_AT_0 = np.float32(1 / math.sqrt(2 * math.pi))
 FEW = range(3, 33)  # rows for which BLAS is up to twice as fast with the matrix on the left; measured
 
 
-def is_few(x: Value) -> TypeGuard[Array]:
+def is_few(x: object) -> TypeGuard[Array]:
     return type(x) is np.ndarray and x.ndim == 2 and len(x) in FEW
 
 
@@ -32,7 +29,7 @@ def few_times(x: Array, W: Array) -> Array:
     return np.ascontiguousarray((W @ x.T).T)
 
 
-def is_single(x: Value) -> TypeGuard[Array]:
+def is_single(x: object) -> TypeGuard[Array]:
     return type(x) is np.ndarray and x.dtype is FLOAT32
 
 

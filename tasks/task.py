@@ -7,6 +7,7 @@ A sample is written ``x | y``: the input, a separator, the answer. A task's toke
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
@@ -93,7 +94,7 @@ class Task:
             wrong = next(symbol for symbol in text if symbol not in known)
             raise TaskError(f"{self.name}: {wrong!r} is not one of its symbols {' '.join(self.symbols)}") from None
 
-    def decode(self, tokens: np.ndarray) -> str:
+    def decode(self, tokens: Iterable[int]) -> str:
         known = self.known
         return "".join(known[token] for token in tokens if token != NOTHING)
 

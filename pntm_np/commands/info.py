@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -26,7 +27,7 @@ def info(as_json: bool) -> None:
         if lib["user_api"] == "blas"
     ]
     free = ram.available()
-    report = {
+    report: dict[str, Any] = {
         "versions": versions_in_use(),
         "backends": {name: reason or "available" for name, reason in autodiff.available().items()},
         "cores": cores(),

@@ -27,16 +27,16 @@ def selftest(backend: str, as_json: bool) -> None:
 
     device = autodiff.describe_device(backend)
     results = []
-    with Progress("selftest") as shown:
+    with Progress("selftest") as progress:
         for result in test.run(backend):
             results.append(result)
-            shown.note(f"{len(results)}: {result.name}")
+            progress.note(f"{len(results)}: {result.name}")
     broken = [r for r in results if not r.ok]
     if as_json:
         # JSON has no infinity: what could not be compared is null
         rows = [{k: None if v == float("inf") else v for k, v in r._asdict().items()} | {"ok": r.ok} for r in results]
-        bounds = {dtype.__name__: bound for dtype, bound in test.BOUNDS.items()}
-        report = {"backend": backend, "device": device, "versions": versions_in_use(), "bounds": bounds}
+        within = {dtype.__name__: bound for dtype, bound in test.BOUNDS.items()}
+        report = {"backend": backend, "device": device, "versions": versions_in_use(), "bounds": within}
         click.echo(json.dumps(report | {"ok": not broken, "rows": rows}))
     else:
         shown = [

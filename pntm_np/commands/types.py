@@ -103,8 +103,7 @@ class Threshold(Value):
         self.largest, self.expected = largest, f"; expected a number from 0 to {largest:g}, or auto"
 
     def parse(self, text: str) -> float | str:
-        number = text if text == "auto" else float(text)
-        return kept(number, number == "auto" or 0 <= number <= self.largest)
+        return text if text == "auto" else kept(float(text), 0 <= float(text) <= self.largest)
 
 
 class Named(Value):

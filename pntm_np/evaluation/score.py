@@ -102,7 +102,8 @@ def evaluate(model: Model, task: Task, settings: Settings, context: Context) -> 
             found.append((problem.length, bool(same.all()), float(same.mean()), chance))
         return found
 
-    scores, pending = [], {length: [] for length in settings.lengths}
+    scores: list[LengthScore] = []
+    pending: dict[int, list] = {length: [] for length in settings.lengths}
     for found in context.workers.map(right, groups(all_problems(task, settings), settings.rows)):
         for length, *figures in found:
             pending[length].append(figures)

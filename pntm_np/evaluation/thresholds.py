@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pntm_np.evaluation.context import Context
 from pntm_np.evaluation.fit import fit, training_samples
@@ -60,11 +60,15 @@ def choose_thresholds(
     for name in wanted:
         losses = {}
         for value in CANDIDATES[name]:
-            found = fit(model, samples, cells, replace(options, **{name: value}), context)
+            found = fit(model, samples, cells, _with(options, **{name: value}), context)
             losses[value] = found.loss
             context.watcher.tried(name, value, found)
-        options = replace(options, **{name: largest(losses)})
+        options = _with(options, **{name: largest(losses)})
     return options
+
+
+def _with(options: Options, **thresholds: Any) -> Options:
+    return replace(options, **thresholds)
 
 
 def largest(losses: dict[float, float]) -> float:

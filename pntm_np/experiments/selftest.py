@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import autodiff as ad
-from pntm_np.models import BENCH_MODELS, MODELS, Options, build
+from pntm_np.models import BENCH_MODELS, MODELS, Architecture, Options, Stack, build
 from pntm_np.scans import CONV_SHIFT, GATED, MEMORY, stabilise, usable_forms
 
 BOUNDS = {np.float64: 1e-9, np.float32: 1e-3}  # both are a thousand times what is seen on a CPU
@@ -24,7 +24,7 @@ class Case(NamedTuple):
     kind: str
     name: str
     function: Callable[..., Any]
-    inputs: list[Any]  # float64, complex128, integer or boolean arrays
+    inputs: list[ad.Array]  # float64, complex128, integer or boolean arrays
 
 
 class Result(NamedTuple):
@@ -109,7 +109,7 @@ def model_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
     for name in MODELS:
         model = build(name, 6)
 
-        def run(params: dict, t: Any, options: Options, model=model) -> Any:
+        def run(params: dict, t: ad.Array, options: Options, model: Architecture = model) -> Any:
             logits = model.forward(params, t, 16, options)
             plain = ad.stop_gradient(params)
             like = plain["embed.weight"]
@@ -121,7 +121,7 @@ def model_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
     x = rng.standard_normal((2, 9, 128))
     for name, bench in BENCH_MODELS.items():
 
-        def run_bench(params: dict, x: Any, options: Options, model=bench) -> Any:
+        def run_bench(params: dict, x: ad.Array, options: Options, model: Stack = bench) -> Any:
             like = ad.stop_gradient(x)
             start = model.initial_state(x.shape[0], 16, xp=ad.array_module(like), dtype=like.dtype)
             return model.run(params, x, start, options)[0]
@@ -129,12 +129,14 @@ def model_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
         yield from _by_form(name, bench, device, run_bench, rng, x)
 
 
-def _by_form(name: str, model: Any, device: str, run: Callable, rng: np.random.Generator, last: Any) -> Iterator[Case]:
-    params = model.init(rng, np.float64)
+def _by_form(
+    name: str, model: Stack, device: str, run: Callable, rng: np.random.Generator, last: ad.Array
+) -> Iterator[Case]:
+    params = model.init(rng, np.dtype(np.float64))
     for form in usable_forms(model.forms, device) or ("",):
         options = Options(form=form) if form else Options()
 
-        def function(*arrays: Any, options=options) -> Any:
+        def function(*arrays: ad.Array, options: Options = options) -> Any:
             return run(dict(zip(params, arrays, strict=False)), arrays[-1], options)
 
         yield Case("model", f"{name} {form}".strip(), function, [*params.values(), last])
@@ -168,8 +170,8 @@ def run(device: str) -> Iterator[Result]:
         for case in make(rng, device):
             expected = outcome(case, "cpu", np.float64)
             try:
-                found = [deviation(outcome(case, device, dtype), expected) for dtype in (np.float64, np.float32)]
-                yield Result(case.kind, case.name, *found)
+                double, single = (deviation(outcome(case, device, dtype), expected) for dtype in BOUNDS)
+                yield Result(case.kind, case.name, double, single)
             except Exception as error:  # whatever a device says: the others are still worth knowing
                 said = f"{type(error).__name__}: {error}".splitlines()[0]
                 yield Result(case.kind, case.name, float("inf"), float("inf"), said)

@@ -12,7 +12,7 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from pntm_np.runtime.errors import BAD_FILE, PntmError
 
@@ -105,12 +105,12 @@ def _integer(text: str) -> int:
     return value
 
 
-def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
     """A finite number in these bounds; true and false are none."""
     return type(value) in (int, float) and -math.inf < value < math.inf and least <= value <= most
 
 
-def is_count(value: object, least: int = 0) -> bool:
+def is_count(value: object, least: int = 0) -> TypeGuard[int]:
     return type(value) is int and value >= least
 
 

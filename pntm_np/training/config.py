@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 from autodiff import backend
 from pntm_np import protocol
@@ -150,7 +150,7 @@ def _is_cells(value: Any) -> bool:
     return all(type(n) is int for n in ends) and 1 <= ends[0] <= ends[1] <= MOST_CELLS
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return type(value) in (int, float) and -1e300 < value < 1e300
 
 

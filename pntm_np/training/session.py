@@ -31,7 +31,7 @@ from tasks import TASKS, Task
 PARAMETER_COPIES = 14  # gradients, moments, and what is made of them, at the peak; measured
 SAMPLE_BYTES = 22  # of each token of a batch: tokens, targets, mask, and what they are made of; measured
 MAY_CHANGE = ("steps", "checkpoint_every", "tau")  # on resuming: they change no number of a step
-FOUND = ("score", "score_lengths", "exact_match", "token_accuracy", "chance", "by_length")
+FOUND: tuple[str, ...] = ("score", "score_lengths", "exact_match", "token_accuracy", "chance", "by_length")
 FOUND += ("tau", "gate_tau", "memory_size")  # of the evaluation's report: what a result has of it under the same name
 
 
@@ -132,7 +132,7 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
 def settings(config: Config, options: Options = DEFAULT) -> Settings:
     """The paper's evaluation at the end of a run."""
     first, last = config.lengths
-    about = {"options": options, "max_length": config.max_length, "device": config.backend}
+    about: dict[str, Any] = {"options": options, "max_length": config.max_length, "device": config.backend}
     return Settings(range(first, last + 1), config.samples, memory_size=evaluation_memory(last), **about)
 
 

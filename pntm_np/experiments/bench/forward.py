@@ -7,6 +7,7 @@ does not grow; the paper's form needs the whole sequence at once.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -162,13 +163,14 @@ def run(
                 took = f"a run of length {slow['length']:,} took {slow['mean']:.0f} s"
                 yield row | empty | {"skipped": f"{took}, more than --patience"}
                 continue
-            contestant, seconds = Contestant(model, form, settings, workers), []
+            contestant = Contestant(model, form, settings, workers)
+            seconds: list[float] = []
             with PeakMemory() as peak:
                 x = inputs(settings, length)
                 y = contestant.xp.empty_like(x)
                 for k in range(settings.warmup + settings.runs):
                     watch(model, form, length, k, seconds[-1] if seconds else None)
-                    seconds.append(time_once(lambda c=contestant, x=x, y=y: c.run(x, y, stop)))
+                    seconds.append(time_once(functools.partial(contestant.run, x, y, stop)))
                 outputs = sampled(y)
             if model not in reference:  # also if it is not timed, or was timed before an interruption
                 if form != settings.reference(model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def conditions(report: dict[str, Any]) -> str:
 
 
 def plot_bench(
-    report: dict[str, Any], *paths: Path, beside: dict[str, tuple[Sequence[int], Sequence[float]]] | None = None
+    report: dict[str, Any], *paths: Path, beside: Mapping[str, tuple[Sequence[int], Sequence[float]]] | None = None
 ) -> None:
     """``beside``: speed-ups measured elsewhere, as (lengths, ratios) by their name."""
     figure, (time, speedup) = pyplot().subplots(1, 2, figsize=(11, 4.4), layout="constrained")
@@ -50,8 +50,8 @@ def plot_bench(
         if model == "pntm" and shown:
             look = style(model, form) | {"label": f"P-NTM, {form}, over NTM, {partner(form)}"}
             speedup.plot([r["length"] for r in shown], [r["speedup_over_ntm"] for r in shown], **look)
-    for (name, (lengths, ratios)), dots in zip((beside or {}).items(), (":", "-."), strict=False):
-        speedup.plot(lengths, ratios, color="black", ls=dots, lw=1.2, label=name)
+    for (name, there), dots in zip((beside or {}).items(), (":", "-."), strict=False):
+        speedup.plot(*there, color="black", ls=dots, lw=1.2, label=name)
     speedup.axhline(1, color="0.6", lw=1)
     for axes, label in ((time, "seconds for a forward pass"), (speedup, "times faster than NTM, like for like")):
         against_length(axes, label)

@@ -137,7 +137,8 @@ def run(settings: TrainSettings, workers: Workers, watch: Watch, stop: Stop) -> 
     """Rows one by one."""
     for length in settings.lengths:
         for config in settings.contestants():
-            step, seconds, form = Step(config, length, workers), [], form_of(config)
+            step, form = Step(config, length, workers), form_of(config)
+            seconds: list[float] = []
             for k in range(settings.warmup + settings.runs):
                 if stop():
                     raise Stopped

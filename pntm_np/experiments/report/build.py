@@ -63,8 +63,8 @@ def _notes(material: Material) -> list[str]:
 
 def page(tables: list[Table], figures: dict[str, tuple[Figure, bytes]], notes: list[str]) -> str:
     """``figures`` by name, each with its SVG."""
-    order = ("best", "by-length", "sensitivity", "spread", "checkpoints", "transformers", "speed-up", "timings")
-    order += ("same-time", "memory", "runs")
+    order: tuple[str, ...] = ("best", "by-length", "sensitivity", "spread", "checkpoints", "transformers")
+    order += ("speed-up", "timings", "same-time", "memory", "runs")
     parts: dict[str, tuple[str, str]] = {t.name: (t.title, _table(t)) for t in tables}
     parts |= {name: (figure.title, _figure(figure, svg)) for name, (figure, svg) in figures.items()}
     shown = [(name, *parts[name]) for name in order if name in parts]

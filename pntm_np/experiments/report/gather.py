@@ -58,7 +58,8 @@ class Trained(NamedTuple):
     def core_minutes(self) -> str:
         """Of the processor, in training and evaluation; empty if it is not known."""
         spent = [self.cost.get(f"{kind}_cpu_seconds") for kind in ("training", "evaluation")]
-        return "" if None in spent else f"{sum(spent) / 60:.1f}"
+        known = [seconds for seconds in spent if seconds is not None]
+        return f"{sum(known) / 60:.1f}" if known == spent else ""
 
     def mean(self, first: int, last: int) -> float:
         return statistics.fmean(r["exact_match"] for r in self.result["by_length"] if first <= r["length"] <= last)

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Forecast:
     def _seconds(self, planned: Planned) -> float:
         config = planned.config
         task = find(planned.source) if planned.source else TASKS[planned.task]
-        short = {"steps": 1, "cool_down": 0}  # how many steps there are says nothing of what one takes
+        short: dict[str, Any] = {"steps": 1, "cool_down": 0}  # how many steps there are says nothing of what one takes
         kind = replace(config, task="parity-check", symbols=TASKS["parity-check"].symbols, seed=0, **short)
         key = repr(kind)
         if key not in self.step:

@@ -51,7 +51,9 @@ class Care:
     stall: float = 900.0  # seconds without a sign of life
 
 
-Finished, Look, Stop = Callable[[Planned, Outcome], None], Callable[[], None], Callable[[], bool]
+Finished = Callable[[Planned, Outcome], None]
+Look = Callable[[], None]
+Stop = Callable[[], bool]
 
 
 def run_here(

@@ -37,7 +37,7 @@ def explain(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False
 
 def _outcome(trace: Trace) -> str:
     steps = f"{trace.settings}, {len(trace.answer.text)} symbols, {len(trace)} steps"
-    if trace.answer.right is None:
+    if trace.expected is None:
         return f"{steps}: what would be right is not known here."
     if trace.first_error is None:
         return f"{steps}: the answer is right."
@@ -148,7 +148,7 @@ def _astray(trace: Trace, straight: Trace, effects: dict[str, float]) -> list[st
 
 def _blame(trace: Trace, straight: Trace, error: int) -> str:
     """Is it the blur? The rounded machine has read the same tokens, and they are right up to the first error."""
-    right = trace.task.encode(trace.expected)[: error + 1 - trace.separator]
+    right = trace.task.encode(trace.expected or "")[: error + 1 - trace.separator]
     wrong = np.flatnonzero(straight.predicted[trace.separator : error + 1] != right)
     if not len(wrong):
         return (

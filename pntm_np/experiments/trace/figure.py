@@ -93,6 +93,7 @@ def _address(axes: Any, trace: Trace, head: Head) -> Any:
 
 
 def _vectors(axes: Any, trace: Trace, head: Head) -> None:
+    assert head.vectors is not None  # nor of any head that reads or writes
     values = head.vectors.T
     largest = np.abs(values).max() or 1.0
     extent = (-0.5, len(trace) - 0.5, 0, len(values))

@@ -87,12 +87,12 @@ def _content(trace: Trace) -> dict[str, Any]:
     if trace.memory is None:
         kind, arrays = "attention", {"addresses": packed(np.rint(addresses * 255), "u1")}
         return {"kind": kind, "cells": addresses.shape[2], "arrays": arrays}
-    values = np.stack([head.vectors for head in trace.of(WRITE)], axis=1)  # T, W, n / W or n
+    values = np.stack([v for head in trace.of(WRITE) if (v := head.vectors) is not None], axis=1)  # T, W, n / W or n
     content: dict[str, Any] = {"kind": trace.model, "cells": trace.cells, "numbers": trace.memory.shape[2]}
     if not trace.moves_first:
-        shifts = np.stack([head.shifts for head in trace.heads], axis=1)
+        shifts = np.stack([s for head in trace.heads if (s := head.shifts) is not None], axis=1)
         return content | {"arrays": {"shifts": packed(shifts, "f4"), "values": packed(values, "f4")}}
-    erase = np.stack([head.erase for head in trace.of(WRITE)], axis=1)
+    erase = np.stack([e for head in trace.of(WRITE) if (e := head.erase) is not None], axis=1)
     arrays = {"addresses": packed(np.rint(addresses * 65535), "u2"), "values": packed(values, "f4")}
     arrays["erase"] = packed(erase, "f4")
     return content | {"start": START, "arrays": arrays}

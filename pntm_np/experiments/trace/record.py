@@ -94,7 +94,7 @@ class Trace:
         is not known."""
         if self.answer.expected is None:
             return None
-        end = self.symbol(self.task.end) if self.task.end_token else ""
+        end = "" if self.task.end is None else self.symbol(self.task.end)
         return (self.answer.expected + end)[: len(self) - self.separator]
 
     @property

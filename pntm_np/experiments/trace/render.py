@@ -129,7 +129,7 @@ def write(contents: dict[Path, bytes], say: Callable[[str], None]) -> None:
 
 
 def told(traced: list[Traced], stop: Callable[[], bool]) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for one in traced:
         lines += [*([""] if lines else []), *explain(*one, stop)]
     return lines

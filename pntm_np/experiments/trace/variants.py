@@ -11,12 +11,12 @@ from autodiff import array_module, to_host
 from pntm_np.experiments.trace.record import READ, WRITE, Head, Trace
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
-from pntm_np.models.layers import Weights, part
+from pntm_np.models.layers import Params, part
 from pntm_np.models.mixer import Mixer
 from pntm_np.runtime.signals import Stopped
 
 
-def memory_of(model: Model) -> tuple[str, Mixer, Weights]:
+def memory_of(model: Model) -> tuple[str, Mixer, Params]:
     """The layer with the memory: the beginning of its parameters' names, what it is, and its parameters."""
     found = model.architecture.memory
     if found is None:
@@ -24,7 +24,7 @@ def memory_of(model: Model) -> tuple[str, Mixer, Weights]:
     return *found, part(model.params, found[0])
 
 
-def changed(model: Model, name: str, edits: Weights) -> Model:
+def changed(model: Model, name: str, edits: Params) -> Model:
     return model.with_params(model.params | {f"{name}{k}": w for k, w in edits.items()})
 
 
@@ -66,7 +66,7 @@ def source_of_reads(model: Model, trace: Trace) -> dict[str, str]:
     writers, found = trace.of(WRITE), {}
     for k, head in enumerate(trace.of(READ)):
         mixed = layer.read_mixing(w, k)  # d, n
-        if mixed is None:
+        if mixed is None or head.vectors is None:
             return {}  # all write heads of an NTM write to all of a cell
         steps = head.vectors[trace.separator :]
         changes = np.square(mixed[None] * (steps - steps.mean(axis=0))[:, None])  # T, d, n

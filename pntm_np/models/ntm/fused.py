@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import autodiff as ad
@@ -12,14 +10,13 @@ from pntm_np.models.lstm.fused import before_each, cell_backward, cell_forward, 
 from pntm_np.models.ntm.kernels import heads_backward, heads_forward
 
 
-def ntm_loop(
-    gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0, *, keep: bool, noise: Array | None = None
-) -> tuple[tuple, Any]:
+def ntm_loop(*inputs: Array, keep: bool, noise: Array | None = None) -> tuple[Arrays, Arrays]:
     """All steps; gates (B, T, 4 c) is W_x x_t + b. Values as of ``ntm_scan_fused``, and what the backward pass needs.
 
     Without ``keep`` only the last state exists.
     """
-    dtype = np.result_type(gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0)
+    gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0 = inputs
+    dtype = np.result_type(*inputs)
     gates, recurrent, W_heads = (np.ascontiguousarray(x, dtype) for x in (gates, recurrent, W_heads))
     (batch, steps, _), size, heads = gates.shape, h0.shape[-1], a_r0.shape[1]
     kept = steps if keep else 1
