@@ -19,6 +19,7 @@ from pntm_np.commands.types import Count, Lengths, Names, Picture, Place
 from pntm_np.models import MODELS
 from pntm_np.runtime import ram
 from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.untrusted import Json
 from pntm_np.scans import FORMS
 
 BENCHED = ("ntm", "pntm")
@@ -63,7 +64,13 @@ warmup_option = click.option(
 @json_option
 @click.pass_context
 def bench(
-    ctx: click.Context, out: Path, resume: bool, plot: Path | None, as_json: bool, forms: Any, **given: Any
+    ctx: click.Context,
+    out: Path,
+    resume: bool,
+    plot: Path | None,
+    as_json: bool,
+    forms: tuple | None,
+    **given: Any,
 ) -> None:
     """Time a forward pass of NTM and P-NTM against the length: the paper's experiment.
 
@@ -77,7 +84,8 @@ def bench(
     from pntm_np.experiments.bench.plot import plot_bench
     from pntm_np.experiments.bench.runner import bench_forward
 
-    settings = forward.Settings(**given, **({"forms": forms} if forms else {}))
+    given |= {"forms": forms} if forms else {}
+    settings = forward.Settings(**given)
     try:
         report = bench_forward(settings, forms, out, resume, signals)
     except Stopped:
@@ -91,11 +99,11 @@ def bench(
         plot_bench(report, plot)
 
 
-def print_bench(report: dict[str, Any]) -> None:
+def print_bench(report: Json) -> None:
     from pntm_np.experiments.bench.clock import duration
     from pntm_np.experiments.bench.record import crossovers
 
-    rows: list[list[Any]] = []
+    rows: list[list] = []
     for row in report["rows"]:
         rows.append([row["length"], row["model"], row["form"]])
         if row.get("skipped"):
@@ -113,7 +121,7 @@ def print_bench(report: dict[str, Any]) -> None:
     print_conditions(report, "mean of {runs} runs")
 
 
-def print_conditions(report: dict[str, Any], what: str) -> None:
+def print_conditions(report: Json, what: str) -> None:
     machine, settings = report["machine"], report["settings"]
     click.echo(f"\n{machine['processor']}, {settings['threads']} of {machine['cores']} cores; {machine['device']}")
     click.echo(f"batch {settings['batch']}, {what.format(**settings)} after {settings['warmup']} to warm up")
@@ -134,7 +142,7 @@ def print_conditions(report: dict[str, Any], what: str) -> None:
 @bench_threads_option
 @click.option("--profile", is_flag=True, help="Show where the time goes, by part.")
 @json_option
-def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
+def bench_train(profile: bool, as_json: bool, forms: tuple | None, **given: Any) -> None:
     """Time a training step: forward, backward and update, at the paper's sizes, on random tokens.
 
     The floor is what the step's dense matrix products alone would take, at the speed of a large
@@ -150,7 +158,7 @@ def bench_train(profile: bool, as_json: bool, forms: Any, **given: Any) -> None:
         print_bench_train(report)
 
 
-def print_bench_train(report: dict[str, Any]) -> None:
+def print_bench_train(report: Json) -> None:
     rows = []
     for row in report["rows"]:
         mean, best, floor = (f"{row[name]:,.1f}" for name in ("ms_mean", "ms_best", "floor_ms"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -11,6 +10,7 @@ import autodiff
 from pntm_np.commands.options import json_option
 from pntm_np.runtime import ram
 from pntm_np.runtime.origin import versions_in_use
+from pntm_np.runtime.untrusted import Json
 from pntm_np.runtime.workers import cores
 
 
@@ -27,7 +27,7 @@ def info(as_json: bool) -> None:
         if lib["user_api"] == "blas"
     ]
     free = ram.available()
-    report: dict[str, Any] = {
+    report: Json = {
         "versions": versions_in_use(),
         "backends": {name: reason or "available" for name, reason in autodiff.available().items()},
         "cores": cores(),

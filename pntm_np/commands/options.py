@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -26,7 +27,7 @@ memory_option = click.option(
 )
 
 
-def tau_choice(command: Any) -> Any:
+def tau_choice(command: Callable) -> Callable:
     """``--tau`` and ``--gate-tau``."""
     shifts = "Shifts below it become 0; auto chooses this and --gate-tau on the training lengths."
     gates, own = "minGRU's gates closer than this to 0 or 1 become 0 or 1.", "[default: the machine's own"
@@ -63,7 +64,7 @@ class GroupedCommand(click.Command):
                 formatter.write_dl([(name.ljust(HELP_AT), text) for name, text in records], col_max=HELP_AT)
 
 
-def under(group: str, *names: str, **given: Any) -> Any:
+def under(group: str, *names: str, **given: Any) -> Callable:
     """As ``click.option``, under the heading ``group``; a default is shown."""
     given.setdefault("show_default", given.get("default") is not None)
     return click.option(*names, cls=GroupedOption, group=group, **given)

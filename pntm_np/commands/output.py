@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pntm_np.evaluation.report import LengthScore, bands, share
-from pntm_np.runtime.untrusted import printable
+from pntm_np.runtime.untrusted import Json, printable
 
 
 def say(message: str) -> None:
@@ -24,7 +24,7 @@ def typed_value(value: Any) -> str:
     return "-" if value is None else f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def table(columns: list[str], rows: list[list[Any]]) -> None:
+def table(columns: list[str], rows: list[list]) -> None:
     """Rows on stdout, in columns: numbers to the right, text to the left."""
     from rich.console import Console
     from rich.table import Table
@@ -46,7 +46,7 @@ def bands_table(scores: list[LengthScore], max_length: int) -> None:
     table(["length", "exact match", "tokens right", "chance", ""], rows)
 
 
-def score_line(report: dict[str, Any]) -> None:
+def score_line(report: Json) -> None:
     if report["score"] is None:
         click.echo(f"\nexact match {share(report['exact_match'], 4)}")
     else:
@@ -54,7 +54,7 @@ def score_line(report: dict[str, Any]) -> None:
         click.echo(f"\nscore: exact match {share(report['score'], 4)} on lengths {first}..{last}")
 
 
-def cut_off(found: dict[str, Any]) -> str:
+def cut_off(found: Json) -> str:
     """The thresholds of an evaluation."""
     gates = f", gate-tau {found['gate_tau']:g}" if found["gate_tau"] else ""
     return f"tau {found['tau']:g}{gates}"

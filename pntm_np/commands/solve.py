@@ -20,7 +20,7 @@ from pntm_np.models.footprint import decoding_need
 from pntm_np.protocol import evaluation_memory
 from pntm_np.runtime import ram
 from pntm_np.runtime.workers import Workers
-from tasks import TaskError
+from tasks import Task, TaskError
 
 
 @click.command(short_help="Ask a trained machine.")
@@ -34,7 +34,7 @@ from tasks import TaskError
 @tau_choice
 @backend_option
 @json_option
-def solve(checkpoint: Path, texts: tuple[str, ...], task: Any, answer_length: int | None, **given: Any) -> None:
+def solve(checkpoint: Path, texts: tuple[str, ...], task: Task | None, answer_length: int | None, **given: Any) -> None:
     """Give the machine each TEXT, or each line of stdin, and show its answer.
 
     Beside it stands the right answer if it differs, with the places where it does.

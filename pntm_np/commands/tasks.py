@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
@@ -11,7 +10,7 @@ from pntm_np.commands.options import SEED, json_option
 from pntm_np.commands.output import table
 from pntm_np.commands.types import Count, TaskName
 from pntm_np.runtime import ram
-from tasks import TASKS
+from tasks import TASKS, Task
 
 
 @click.command(short_help="The tasks, and samples of them.")
@@ -20,7 +19,7 @@ from tasks import TASKS
 @click.option("--count", type=Count(1, 10**6), default=5, show_default=True, help="How many samples.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the samples.")
 @json_option
-def tasks(task: Any, length: int, count: int, seed: int, as_json: bool) -> None:
+def tasks(task: Task | None, length: int, count: int, seed: int, as_json: bool) -> None:
     """List the tasks, or print samples of TASK: a name, the beginning of one, or file.py:Name."""
     from pntm_np.evaluation.answer import facts, samples
 

@@ -12,6 +12,7 @@ from pntm_np.commands.options import backend_option, memory_option, task_option,
 from pntm_np.commands.output import say
 from pntm_np.commands.types import Picture, Place, Threshold
 from pntm_np.evaluation import Asked
+from tasks import Task
 
 TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 
@@ -39,7 +40,7 @@ TRACES = (".png", ".svg", ".pdf", ".html", ".json")
 @memory_option
 @tau_choice
 @backend_option
-def trace(checkpoint: Path, text: str, outs: tuple[Path, ...], in_words: bool, task: Any, **given: Any) -> None:
+def trace(checkpoint: Path, text: str, outs: tuple[Path, ...], in_words: bool, task: Task | None, **given: Any) -> None:
     """Run the machine on TEXT step by step, and show what it does.
 
     The page plays the steps: heads on a tape of memory cells, the answer as it is written. Two

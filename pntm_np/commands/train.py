@@ -17,11 +17,11 @@ from pntm_np.commands.rare_options import RARE, Rare
 from pntm_np.commands.types import CellRange, Device, LengthRange, Named, Number, Place, Size, TaskName, Threshold
 from pntm_np.evaluation import Context
 from pntm_np.models import MODELS
-from pntm_np.runtime.untrusted import printable
+from pntm_np.runtime.untrusted import Json, printable
 from pntm_np.runtime.workers import Workers, cores
 from pntm_np.scans import FORMS
 from pntm_np.training import PRESETS, Config, Run
-from tasks import TASKS
+from tasks import TASKS, Task
 
 START, OPTIMISATION, SHARPENING = "What you need", "Optimisation", "Sharpening"
 EVALUATION, RUNNING = "Evaluation at the end", "Running"
@@ -159,7 +159,7 @@ def print_options(model: str, preset: str, max_length: int | None) -> None:
     click.echo(listing.getvalue(), nl=False)
 
 
-def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
+def print_result(result: Json, run: Run, task: Task) -> None:
     from pntm_np.evaluation.answer import example
     from pntm_np.evaluation.report import LengthScore
     from pntm_np.training import cost
@@ -179,7 +179,7 @@ def print_result(result: dict[str, Any], run: Run, task: Any) -> None:
     click.echo(f"\nlonger inputs:  {printable(shlex.join(longer))}\nask it:         {printable(shlex.join(ask))}")
 
 
-def spent(cost: dict[str, Any]) -> str:
+def spent(cost: Json) -> str:
     from pntm_np.runtime.progress import clock_time
 
     parts = [f"{clock_time(cost.get(f'{kind}_cpu_seconds', 0))} of {kind}" for kind in ("training", "evaluation")]

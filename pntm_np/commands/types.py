@@ -6,13 +6,15 @@ import contextlib
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 import autodiff
 from autodiff import backend as devices
-from tasks import find, full_name
+from tasks import Task, find, full_name
+
+T = TypeVar("T")
 
 
 class Value(click.ParamType):
@@ -23,7 +25,7 @@ class Value(click.ParamType):
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return self.name
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):  # a default, or converted before
             return value
         try:
@@ -36,7 +38,7 @@ class Value(click.ParamType):
         raise NotImplementedError
 
 
-def kept(value: Any, usable: bool) -> Any:
+def kept(value: T, usable: bool) -> T:
     if not usable:
         raise ValueError
     return value
@@ -128,14 +130,14 @@ class Names(Named):
 class TaskName(Value):
     name = "TASK"
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> Task:
         return find(text)
 
 
 class TaskNames(Value):
     name = "TASK,.."
 
-    def parse(self, text: str) -> list[Any]:
+    def parse(self, text: str) -> list[Task]:
         return [find(name.strip()) for name in text.split(",")]
 
 
@@ -154,7 +156,7 @@ class Place(click.Path):
     def __init__(self, exists: bool = False) -> None:
         super().__init__(exists=exists, path_type=Path)
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             if "\0" in str(value) or value == "":
                 raise ValueError

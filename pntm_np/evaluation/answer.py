@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pntm_np.evaluation.decode import decode
+from pntm_np.evaluation.decode import Watch, decode
 from pntm_np.evaluation.trained import Trained
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.runtime.untrusted import Json
 from tasks import NOTHING, Task
 
 
@@ -45,7 +46,7 @@ def answer(
     options: Options,
     answer_length: int | None = None,
     stop: Callable[[], bool] = lambda: False,
-    watch: Callable[[Any, Any, Any, Any], None] = lambda token, before, after, logits: None,
+    watch: Watch = lambda token, before, after, logits: None,
 ) -> list[Answer]:
     """What the machine answers to each text: as many tokens as the right answer has, or up to its end token.
 
@@ -97,7 +98,7 @@ def example(task: Task) -> str:
     return task.example or samples(task, 6, 1, 0)[0][0]
 
 
-def facts(task: Task) -> dict[str, Any]:
+def facts(task: Task) -> Json:
     rule = (task.__doc__ or "").strip().splitlines()
     text = example(task)
     about = {name: getattr(task, name) for name in ("name", "symbols", "inputs", "outputs")}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from autodiff import array_module, to_host
+from autodiff import Array, array_module, to_host
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.models.stack import States
 from pntm_np.runtime.signals import Stopped
 
+Watch = Callable[[Array, States, States, Array], None]  # the token read, the states before and after it, the logits
 LOOK = 8  # steps between two looks at whether all rows have ended: a look waits for the device
 
 
@@ -23,7 +24,7 @@ def decode(
     memory_size: int,
     options: Options,
     stop: Callable[[], bool] = lambda: False,
-    watch: Callable[[Any, Any, Any, Any], None] = lambda token, before, after, logits: None,
+    watch: Watch = lambda token, before, after, logits: None,
 ) -> np.ndarray:
     """What the machine answers to each prompt (the input and the separator), with -1 after each answer's end.
 

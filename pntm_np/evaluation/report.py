@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pntm_np.evaluation.settings import Settings
 from pntm_np.runtime.plotting import pyplot, write_figure
+from pntm_np.runtime.untrusted import Json
 
 MOST = 6  # digits of a share
 FIGURES = ("exact_match", "token_accuracy", "chance")
@@ -47,11 +48,11 @@ class Evaluation:
     def title(self) -> str:
         return f"{self.model} on {self.task}{' with end token' if self.end_token else ''}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """Means over all lengths, and the score: the mean exact match on lengths longer than those of training."""
         asked = self.settings
         longer = [score.length for score in self.by_length if score.length > asked.max_length]
-        found: dict[str, Any] = {"task": self.task, "model": self.model, "trained_to_length": asked.max_length}
+        found: Json = {"task": self.task, "model": self.model, "trained_to_length": asked.max_length}
         found |= {"end_token": self.end_token, **asked.options.thresholds._asdict(), "memory_size": asked.memory_size}
         found |= {"seed": asked.seed, "samples": asked.samples}
         found["score"] = mean(self.by_length, "exact_match", asked.max_length + 1) if longer else None

@@ -130,7 +130,7 @@ def model_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
 
 
 def _by_form(
-    name: str, model: Stack, device: str, run: Callable, rng: np.random.Generator, last: ad.Array
+    name: str, model: Stack, device: str, run: Callable, rng: np.random.Generator, x: ad.Array
 ) -> Iterator[Case]:
     params = model.init(rng, np.dtype(np.float64))
     for form in usable_forms(model.forms, device) or ("",):
@@ -139,7 +139,7 @@ def _by_form(
         def function(*arrays: ad.Array, options: Options = options) -> Any:
             return run(dict(zip(params, arrays, strict=False)), arrays[-1], options)
 
-        yield Case("model", f"{name} {form}".strip(), function, [*params.values(), last])
+        yield Case("model", f"{name} {form}".strip(), function, [*params.values(), x])
 
 
 def deviation(found: list[np.ndarray], expected: list[np.ndarray]) -> float:

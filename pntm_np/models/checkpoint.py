@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pntm_np.models.layers import Params
 from pntm_np.models.stack import States
 from pntm_np.runtime.files import write_atomically
 from pntm_np.runtime.sealed import Shapes, check_shapes, pack, unpack
-from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.runtime.untrusted import CheckpointError, Json
 
 KIND = "machine-2"  # the version of the file
 
@@ -32,7 +32,7 @@ class Model:
         vocabulary: int,
         sizes: dict[str, int],
         params: Params,
-        training: dict[str, Any] | None = None,
+        training: Json | None = None,
         thresholds: Thresholds | None = None,
     ) -> None:
         self.architecture: Architecture = build(name, vocabulary, **sizes)
@@ -80,7 +80,7 @@ def save(path: str | os.PathLike, model: Model) -> None:
     for name, w in model.params.items():
         if w.dtype.kind != "f":
             raise CheckpointError(f"{name} has dtype {w.dtype}; expected a real floating-point one")
-    config: dict[str, Any] = {"model": model.name, "vocabulary": model.vocabulary, "sizes": model.sizes}
+    config: Json = {"model": model.name, "vocabulary": model.vocabulary, "sizes": model.sizes}
     if model.training is not None:
         config["training"] = model.training
     if model.thresholds is not None:
@@ -97,7 +97,7 @@ def load(path: str | os.PathLike) -> Model:
     return Model(config["model"], config["vocabulary"], config["sizes"], params, config.get("training"), thresholds)
 
 
-def _expected(config: dict[str, Any]) -> Shapes:
+def _expected(config: Json) -> Shapes:
     """The parameters of a configuration that is not trusted yet."""
     name, vocabulary, sizes, training = (config.get(key) for key in ("model", "vocabulary", "sizes", "training"))
     if not (isinstance(name, str) and type(vocabulary) is int and isinstance(sizes, dict)):

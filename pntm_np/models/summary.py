@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pntm_np.models.bench import BENCH_MODELS
 from pntm_np.models.footprint import cache_growth, state_size
 from pntm_np.models.registry import MODELS, build
 from pntm_np.models.stack import Stack
 from pntm_np.protocol import BENCH_MEMORY, TRAINING_MEMORY
+from pntm_np.runtime.untrusted import Json
 
 VOCABULARY = 6  # of parity-check, for which the paper's counts hold
 
@@ -21,7 +20,7 @@ def configuration(model: Stack) -> dict[str, int]:
     return config
 
 
-def summaries() -> list[dict[str, Any]]:
+def summaries() -> list[Json]:
     every: dict[str, tuple[Stack, int]] = {name: (build(name, VOCABULARY), TRAINING_MEMORY) for name in MODELS}
     every |= {name: (model, BENCH_MEMORY) for name, model in BENCH_MODELS.items()}
     return [

@@ -13,19 +13,18 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import safetensors
 
-from pntm_np.runtime.untrusted import CheckpointError, open_regular, parse
+from pntm_np.runtime.untrusted import CheckpointError, Json, open_regular, parse
 
 Shapes = dict[str, tuple[int, ...]]
 FORMAT = "pt"
 SEALED = ("format", "pntm", "config", "sha256")
 
 
-def pack(arrays: dict[str, np.ndarray], kind: str, config: dict[str, Any]) -> bytes:
+def pack(arrays: dict[str, np.ndarray], kind: str, config: Json) -> bytes:
     """The file's content: float32 arrays, C-contiguous, in the order given; ``kind`` is such as machine-2."""
     data = {name: np.ascontiguousarray(a, np.float32).tobytes() for name, a in arrays.items()}
     metadata = {
@@ -34,7 +33,7 @@ def pack(arrays: dict[str, np.ndarray], kind: str, config: dict[str, Any]) -> by
         "config": json.dumps(config, sort_keys=True),
         "sha256": json.dumps({name: hashlib.sha256(raw).hexdigest() for name, raw in data.items()}, sort_keys=True),
     }
-    header: dict[str, Any] = {"__metadata__": {**metadata, "seal": seal(metadata)}}
+    header: Json = {"__metadata__": {**metadata, "seal": seal(metadata)}}
     start = 0
     for name, raw in data.items():
         header[name] = {"dtype": "F32", "shape": arrays[name].shape, "data_offsets": [start, start + len(raw)]}
@@ -50,8 +49,8 @@ def seal(metadata: dict[str, str]) -> str:
 
 
 def unpack(
-    path: str | os.PathLike, kind: str, expected: Callable[[dict[str, Any]], Shapes]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    path: str | os.PathLike, kind: str, expected: Callable[[Json], Shapes]
+) -> tuple[Json, dict[str, np.ndarray]]:
     """Configuration and arrays; ``expected`` tells from the configuration which arrays there must be.
 
     CheckpointError if the file is not what it should be, OSError if it cannot be read.
@@ -76,7 +75,7 @@ def unpack(
     return config, arrays
 
 
-def _metadata(metadata: dict[str, str], kind: str) -> tuple[dict[str, Any], dict[str, str]]:
+def _metadata(metadata: dict[str, str], kind: str) -> tuple[Json, dict[str, str]]:
     if "pntm" not in metadata and metadata.get("format", "").startswith("pntm-"):
         raise CheckpointError(f"pntm 0.1 made it (format {metadata['format'][:60]}), which this version does not read")
     if metadata.get("pntm") != kind:

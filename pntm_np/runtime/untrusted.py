@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 
 from pntm_np.runtime.errors import BAD_FILE, PntmError
 
+Json = dict[str, Any]  # an object of a JSON document: what is in it is checked where it is read
 LARGEST = 2**28  # bytes of a file that is read as a whole
 DEEPEST = 32  # levels of nesting
 LIMIT = 2**63

@@ -9,6 +9,7 @@ from autodiff import backend
 from pntm_np import protocol
 from pntm_np.models import MODELS, PAPER, STARTS, Architecture, build
 from pntm_np.runtime.errors import USAGE, PntmError
+from pntm_np.runtime.untrusted import Json
 from pntm_np.scans import FORMS, default_form
 from pntm_np.training.presets import PRESETS, preset_options
 from tasks import Task, TaskError, check_name, check_symbols
@@ -129,7 +130,7 @@ class Config:
         cells = self.learnt_memory_size if learnt and self.learnt_memory_size else self.memory_size
         return cells if isinstance(cells, int) else cells[1]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
@@ -159,11 +160,11 @@ class ConfigError(PntmError, ValueError):
 
     exit_code = USAGE
 
-    def __init__(self, name: str, value: Any, problem: str) -> None:
+    def __init__(self, name: str, value: object, problem: str) -> None:
         super().__init__(f"{name} is {value!r:.60}; {problem}")
         self.name, self.value, self.problem = name, value, problem
 
 
-def _require(holds: bool, name: str, value: Any, expected: str) -> None:
+def _require(holds: bool, name: str, value: object, expected: str) -> None:
     if not holds:
         raise ConfigError(name, value, f"expected {expected}")

@@ -7,10 +7,9 @@ killed leaves what it had saved.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from pntm_np.runtime.origin import made_by
-from pntm_np.runtime.untrusted import CheckpointError, is_number, parse, read_bytes
+from pntm_np.runtime.untrusted import CheckpointError, Json, is_number, parse, read_bytes
 from pntm_np.training.run import Run
 
 TIMING = "timing.jsonl"
@@ -41,13 +40,13 @@ def now() -> dict[str, float]:
     return {"seconds": time.perf_counter(), "cpu_seconds": time.process_time()}
 
 
-def total(run: Run) -> dict[str, Any]:
+def total(run: Run) -> Json:
     """The whole run: seconds by the clock and of the processor, and what made it, as the last process says."""
     try:
         lines = read_bytes(run.path(TIMING)).splitlines()
     except (OSError, CheckpointError):
         return {}
-    spent: dict[str, Any] = {}
+    spent: Json = {}
     for line in lines:
         try:
             row = parse(line)

@@ -6,7 +6,6 @@ No input longer than those of training is drawn here: whether the machine is don
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import autodiff as ad
 from pntm_np import evaluation
@@ -18,6 +17,7 @@ from pntm_np.protocol import PATIENCE, QUIET
 from pntm_np.runtime.errors import DIVERGED, PntmError
 from pntm_np.runtime.randomness import BATCHES, EXAMINE, JUDGE, PARAMETERS, generator
 from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.untrusted import Json
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import Cost
 from pntm_np.training.learner import Learner, Report
@@ -69,7 +69,7 @@ def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, 
         watcher.ends(progress.end)
     saved = progress.step
 
-    def row(content: dict[str, Any]) -> None:
+    def row(content: Json) -> None:
         progress.metrics_bytes = run.append("metrics.jsonl", {"step": progress.step, **content})
 
     def save() -> None:

@@ -28,7 +28,7 @@ from pntm_np.models.checkpoint import Model, save
 from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.runtime.files import FULL, clear_partial, hold, json_bytes, open_own, write_all, write_atomically
 from pntm_np.runtime.sealed import Shapes, pack, unpack
-from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
+from pntm_np.runtime.untrusted import CheckpointError, Json, is_count, is_number, read_json
 from pntm_np.training.config import Config
 from pntm_np.training.optimizer import Moments, join, views
 
@@ -139,26 +139,26 @@ class Run:
                 raise
             raise CheckpointError(f"{self.path('config.json')}: not a usable configuration: {error}") from None
 
-    def write_result(self, result: dict[str, Any]) -> None:
+    def write_result(self, result: Json) -> None:
         self._write_json("result.json", result)
 
-    def read_result(self) -> dict[str, Any]:
+    def read_result(self) -> Json:
         result = self._read_json("result.json")
         if not is_result(result):
             raise CheckpointError(f"{self.path('result.json')}: not the result of a run")
         return result
 
-    def _write_json(self, name: str, content: dict[str, Any]) -> None:
+    def _write_json(self, name: str, content: Json) -> None:
         write_atomically(self.path(name), json_bytes(content, indent=1))
 
-    def _read_json(self, name: str) -> dict[str, Any]:
+    def _read_json(self, name: str) -> Json:
         content = read_json(self.path(name))
         if not isinstance(content, dict):
             raise CheckpointError(f"{self.path(name)}: not readable as JSON: not an object")
         return content
 
     # rows
-    def append(self, name: str, row: dict[str, Any]) -> int:
+    def append(self, name: str, row: Json) -> int:
         """Add a row to a .jsonl file; the file's new length."""
         file = open_own(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
@@ -240,7 +240,7 @@ def is_result(result: Any) -> bool:
         return False
 
 
-def _expected(kept: dict[str, Any]) -> Shapes:
+def _expected(kept: Json) -> Shapes:
     try:
         config = Config.from_json(kept.get("config"))
     except (ValueError, TypeError) as error:

@@ -18,7 +18,7 @@ from pntm_np.runtime import ram
 from pntm_np.runtime.files import unusable
 from pntm_np.runtime.randomness import PARAMETERS, generator
 from pntm_np.runtime.signals import Stopped
-from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.runtime.untrusted import CheckpointError, Json
 from pntm_np.scans.forms import require_fused
 from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.cost import TIMING, Cost
@@ -136,7 +136,7 @@ def settings(config: Config, options: Options = DEFAULT) -> Settings:
     return Settings(range(first, last + 1), config.samples, memory_size=evaluation_memory(last), **about)
 
 
-def conduct(run: Run, config: Config, task: Task, resume: bool, context: Context) -> dict[str, Any] | None:
+def conduct(run: Run, config: Config, task: Task, resume: bool, context: Context) -> Json | None:
     """The run's result; None if it was stopped before its end."""
     with run.locked(), context.workers as workers:
         progress = open_run(run, config, resume)
@@ -161,9 +161,7 @@ def conduct(run: Run, config: Config, task: Task, resume: bool, context: Context
         return result
 
 
-def final_result(
-    run: Run, config: Config, task: Task, progress: Progress, reason: str, context: Context
-) -> dict[str, Any]:
+def final_result(run: Run, config: Config, task: Task, progress: Progress, reason: str, context: Context) -> Json:
     """The paper's evaluation of the machine as it was written to disk, with thresholds that are chosen before it."""
     model, asked = load(run.path("model.safetensors")).to(config.backend), Asked(config.tau)
     if config.tau == "auto" and progress.rounding:  # it is used as it was trained

@@ -12,12 +12,11 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import autodiff as ad
-from autodiff import backend
+from autodiff import Array, backend
 from pntm_np.experiments.bench.clock import Stop, Watch, summary, time_once
 from pntm_np.experiments.bench.machine import PeakMemory
 from pntm_np.models import BENCH_MODELS, Options
@@ -26,6 +25,7 @@ from pntm_np.protocol import BENCH_BATCH, BENCH_CELL, BENCH_LENGTHS, BENCH_MEMOR
 from pntm_np.runtime import ram
 from pntm_np.runtime.errors import FAILED, PntmError
 from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.untrusted import Json
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form, usable_forms
 
@@ -87,14 +87,14 @@ class Contestant:
         self.params = {name: ad.to_device(w, settings.backend) for name, w in params.items()}
         self.xp = backend.load(settings.backend).xp
 
-    def run(self, x: Any, y: Any, stop: Stop = lambda: False) -> None:
+    def run(self, x: Array, y: Array, stop: Stop = lambda: False) -> None:
         """y (B, T, d) of x (B, T, d), in shards of the batch, each through time in segments."""
         count = min(self.settings.threads, len(x)) if self.settings.backend == "cpu" else 1
         cuts = [len(x) * k // count for k in range(count + 1)]
         list(self.workers.map(lambda rows: self._shard(x[rows], y[rows], stop), map(slice, cuts[:-1], cuts[1:])))
         backend.synchronize(self.settings.backend)
 
-    def _shard(self, x: Any, y: Any, stop: Stop) -> None:
+    def _shard(self, x: Array, y: Array, stop: Stop) -> None:
         length = x.shape[1]
         segment = length if self.form == "paper" else SEGMENT
         state, options = self.model.initial_state(len(x), BENCH_MEMORY, xp=self.xp), Options(form=self.form)
@@ -105,14 +105,14 @@ class Contestant:
             y[now], state = self.model.run(self.params, x[now], state, options)
 
 
-def inputs(settings: Settings, length: int, most: int | None = None) -> Any:
+def inputs(settings: Settings, length: int, most: int | None = None) -> Array:
     """What a bench reads, or the first ``most`` sequences of it."""
     rng = np.random.default_rng([settings.seed, length])
     x = rng.standard_normal((min(settings.batch, most or settings.batch), length, BENCH_WIDTH), np.float32)
     return ad.to_device(x, settings.backend)
 
 
-def sampled(y: Any) -> np.ndarray:
+def sampled(y: Array) -> np.ndarray:
     """The first steps, the last ones, and some between."""
     steps = np.unique(np.linspace(0, y.shape[1] - 1, SAMPLE).astype(int))
     return ad.to_host(y[:, steps])
@@ -142,8 +142,8 @@ def check_agreement(settings: Settings, workers: Workers, stop: Stop = lambda: F
 
 
 def run(
-    settings: Settings, workers: Workers, done: dict[tuple[str, str, int], dict[str, Any]], watch: Watch, stop: Stop
-) -> Iterator[dict[str, Any]]:
+    settings: Settings, workers: Workers, done: dict[tuple[str, str, int], Json], watch: Watch, stop: Stop
+) -> Iterator[Json]:
     """Rows one by one. ``done`` are rows of an earlier run."""
     too_slow = {(r["model"], r["form"]): r for r in done.values() if r["mean"] and r["mean"] > settings.patience}
     for length in settings.lengths:

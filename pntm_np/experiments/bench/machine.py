@@ -7,13 +7,13 @@ import gc
 import os
 import platform
 from pathlib import Path
-from typing import Any
 
 import threadpoolctl
 
 from autodiff import backend
 from pntm_np.runtime import ram
 from pntm_np.runtime.origin import versions
+from pntm_np.runtime.untrusted import Json
 from pntm_np.runtime.workers import cores
 
 
@@ -25,7 +25,7 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def describe(device: str) -> dict[str, Any]:
+def describe(device: str) -> Json:
     """The machine as far as it decides how fast things are."""
     blas = [lib for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
     return {
@@ -58,7 +58,7 @@ class PeakMemory:
             pass
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._before is not None:
             self.bytes = max(0, _status("VmHWM") - self._before)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pntm_np.experiments.bench.record import partner
 from pntm_np.runtime.plotting import pyplot, write_figure
-from pntm_np.runtime.untrusted import printable
+from pntm_np.runtime.untrusted import Json, printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # colours that every eye tells apart (Okabe and Ito)
 COLOURS = {"sequential": "#666666", "paper": "#D55E00", "chunked": "#0072B2", "fused": "#009E73"}
-Rows = list[dict[str, Any]]
+Rows = list[Json]
 
 
-def lines(report: dict[str, Any]) -> dict[tuple[str, str], Rows]:
+def lines(report: Json) -> dict[tuple[str, str], Rows]:
     found: dict[tuple[str, str], Rows] = {}
     for row in report["rows"]:
         if row["mean"]:
@@ -29,7 +32,7 @@ def style(model: str, form: str) -> dict[str, Any]:
     return line | {"label": f"{'NTM' if ntm else 'P-NTM'}, {form}"}
 
 
-def conditions(report: dict[str, Any]) -> str:
+def conditions(report: Json) -> str:
     machine, settings = report["machine"], report["settings"]
     device = machine["processor"] if settings["backend"] == "cpu" else machine["device"]
     return printable(
@@ -38,7 +41,7 @@ def conditions(report: dict[str, Any]) -> str:
 
 
 def plot_bench(
-    report: dict[str, Any], *paths: Path, beside: Mapping[str, tuple[Sequence[int], Sequence[float]]] | None = None
+    report: Json, *paths: Path, beside: Mapping[str, tuple[Sequence[int], Sequence[float]]] | None = None
 ) -> None:
     """``beside``: speed-ups measured elsewhere, as (lengths, ratios) by their name."""
     figure, (time, speedup) = pyplot().subplots(1, 2, figsize=(11, 4.4), layout="constrained")
@@ -59,7 +62,7 @@ def plot_bench(
     write_figure(figure, *paths)
 
 
-def against_length(axes: Any, label: str) -> None:
+def against_length(axes: Axes, label: str) -> None:
     axes.set(xscale="log", yscale="log", xlabel="length of the sequence", ylabel=label)
     axes.set_xscale("log", base=2)
     axes.grid(alpha=0.3, which="major")

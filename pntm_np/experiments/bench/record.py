@@ -9,7 +9,7 @@ from typing import Any
 from pntm_np.experiments.bench.forward import MODELS, Settings
 from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.runtime.files import clear_partial, json_bytes, write_atomically
-from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
+from pntm_np.runtime.untrusted import CheckpointError, Json, is_count, is_number, read_json
 from pntm_np.scans import FORMS
 
 ROW = {"mean", "std", "best", "runs", "peak_bytes", "difference", "agrees"}  # and what is timed
@@ -21,11 +21,11 @@ class BenchError(PntmError, ValueError):
 
 
 class Record:
-    def __init__(self, path: Path, settings: Settings, machine: dict[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Settings, machine: Json) -> None:
         self.path, self.settings, self.machine = path, settings, machine
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Json] = []
 
-    def open(self, resume: bool) -> dict[tuple[str, str, int], dict[str, Any]]:
+    def open(self, resume: bool) -> dict[tuple[str, str, int], Json]:
         """The rows that are there already, by model, form and length."""
         if not self.path.exists():
             return {}
@@ -51,7 +51,7 @@ class Record:
         self.machine = kept["machine"]
         return found
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: Json) -> None:
         self.rows.append(row)
         self.save()
 
@@ -60,10 +60,10 @@ class Record:
         clear_partial([self.path])
         write_atomically(self.path, json_bytes(self.as_json(), indent=1))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return {"machine": self.machine, "settings": self._settings(), "rows": with_speedup(self.rows)}
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> Json:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self.settings).items()}
 
 
@@ -87,7 +87,7 @@ def _short(value: Any) -> str:
     return ",".join(map(str, value))[:60] if isinstance(value, list) else str(value)[:60]
 
 
-def _fixed(machine: dict[str, Any]) -> dict[str, Any]:
+def _fixed(machine: Json) -> Json:
     return {k: v for k, v in machine.items() if k != "free_memory"}
 
 
@@ -97,7 +97,7 @@ def partner(form: str) -> str:
     return "fused" if form == "fused" else "sequential"
 
 
-def with_speedup(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_speedup(rows: list[Json]) -> list[Json]:
     """Each row with how many times faster it is than its partner among the NTMs of its length, and which that is."""
     ntm = {(row["form"], row["length"]): row["mean"] for row in rows if row["model"] == "ntm" and row["mean"]}
     found = []
@@ -108,7 +108,7 @@ def with_speedup(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def crossovers(rows: list[dict[str, Any]]) -> list[str]:
+def crossovers(rows: list[Json]) -> list[str]:
     """From which length on each form of P-NTM is faster than its partner, or slower."""
     ahead: dict[tuple[str, str], dict[int, bool]] = {}
     for row in with_speedup(rows):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from pntm_np.experiments.bench import forward, machine, train_step
 from pntm_np.experiments.bench.clock import Ahead
@@ -13,13 +12,14 @@ from pntm_np.runtime import ram
 from pntm_np.runtime.files import unusable
 from pntm_np.runtime.progress import Progress
 from pntm_np.runtime.signals import Signals
+from pntm_np.runtime.untrusted import Json
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans.forms import require_fused
 
 COMPILING = "the first time kernels are compiled, for some seconds"
 
 
-def bench_forward(settings: forward.Settings, asked: Any, out: Path, resume: bool, signals: Signals) -> dict[str, Any]:
+def bench_forward(settings: forward.Settings, asked: tuple | None, out: Path, resume: bool, signals: Signals) -> Json:
     """The paper's experiment, kept row by row in ``out``."""
     contestants = settings.contestants()
     _check_forms(asked, settings.backend, contestants)
@@ -53,7 +53,7 @@ def bench_forward(settings: forward.Settings, asked: Any, out: Path, resume: boo
     return record.as_json()
 
 
-def bench_steps(settings: train_step.TrainSettings, asked: Any, profile: bool, signals: Signals) -> dict[str, Any]:
+def bench_steps(settings: train_step.TrainSettings, asked: tuple | None, profile: bool, signals: Signals) -> Json:
     """The training step of every model, with where its time goes if that is asked for."""
     _check_forms(asked, settings.backend, settings.contestants())
     for config in settings.contestants():
@@ -83,12 +83,12 @@ def bench_steps(settings: train_step.TrainSettings, asked: Any, profile: bool, s
     return report
 
 
-def _check_forms(asked: Any, backend: str, contestants: list) -> None:
+def _check_forms(asked: tuple | None, backend: str, contestants: list) -> None:
     """Refuse forms that cannot run here, or that none of the models has, before anything is timed."""
     if asked and "fused" in asked:
         require_fused("--forms fused", backend == "cpu")
     if not contestants:
-        raise BenchError(f"--forms {','.join(asked)}: none of --models has that; pntm models lists who has what")
+        raise BenchError(f"--forms {','.join(asked or ())}: none of --models has that; pntm models lists who has what")
 
 
 def _check_writable(path: Path) -> None:

@@ -17,6 +17,7 @@ from pntm_np.experiments.bench.clock import Stop, Watch, summary, time_once
 from pntm_np.models.footprint import training_need
 from pntm_np.protocol import BATCH, BENCH_RUNS, BENCH_WARMUP, TRAINING_MEMORY
 from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.untrusted import Json
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form
 from pntm_np.training.config import Config
@@ -133,7 +134,7 @@ def need(config: Config, length: int, threads: int) -> int:
     return together * one
 
 
-def run(settings: TrainSettings, workers: Workers, watch: Watch, stop: Stop) -> Iterator[dict[str, Any]]:
+def run(settings: TrainSettings, workers: Workers, watch: Watch, stop: Stop) -> Iterator[Json]:
     """Rows one by one."""
     for length in settings.lengths:
         for config in settings.contestants():
@@ -151,7 +152,7 @@ def run(settings: TrainSettings, workers: Workers, watch: Watch, stop: Stop) -> 
             yield row | {"tokens_per_second": settings.batch * length / timing.mean, "flops": flops}
 
 
-def with_floor(rows: list[dict[str, Any]], speed: float) -> list[dict[str, Any]]:
+def with_floor(rows: list[Json], speed: float) -> list[Json]:
     """What the products alone would take at the best speed that was seen, the same for all rows."""
     floors = [1e3 * row["flops"] / speed for row in rows]
     found = zip(rows, floors, strict=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from pntm_np.experiments.report.figures import Figure, all_figures
 from pntm_np.experiments.report.gather import Material, gather
@@ -87,7 +86,7 @@ def _table(table: Table) -> str:
     def cell(tag: str, k: int, value: str) -> str:
         return f"<{tag}{' class=text' if text[k] else ''}>{value}</{tag}>"
 
-    def shown(value: Any) -> str:
+    def shown(value: object) -> str:
         marked = table.marked and isinstance(value, float) and value == 1
         return f"<b>{table.shown(value)}</b>" if marked else escape(table.shown(value))
 

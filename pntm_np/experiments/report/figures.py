@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, OURS,
 from pntm_np.experiments.report.tables import BUDGET, LONGER
 from pntm_np.protocol import BENCH_LENGTHS, LONGEST, MAX_LENGTH
 from pntm_np.runtime.plotting import pyplot, write_figure
+from pntm_np.runtime.untrusted import Json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 SHORT = {f"transformer-{name.lower()}": name for name in ("NoPE", "RoPE", "ALiBi", "FIRE")}
@@ -30,7 +34,7 @@ class Figure:
     caption: str
     alternative: str  # in words, for those who do not see it
     columns: list[str]
-    rows: list[list[Any]]
+    rows: list[list]
     draw: Callable[..., None]  # takes the paths to write
 
 
@@ -85,7 +89,7 @@ def _colour(group: str) -> str:
     return COLOURS[family.index(group)] if group in family else COLOURS[5]
 
 
-def _strip(axes: Any, place: int, runs: list[Trained], colour: str) -> None:
+def _strip(axes: Axes, place: int, runs: list[Trained], colour: str) -> None:
     scores = np.array([run.score for run in runs])
     if not len(scores):
         return
@@ -147,7 +151,7 @@ def by_length(material: Material, groups: list[str]) -> Figure:
     )
 
 
-def speed(bench: dict[str, Any]) -> Figure:
+def speed(bench: Json) -> Figure:
     ntm = paper.SECONDS["NTM"]
     beside = {
         f"paper, {name} ({paper.DEVICE})": (BENCH_LENGTHS, [a / b for a, b in zip(ntm, seconds, strict=True)])
@@ -168,7 +172,7 @@ def speed(bench: dict[str, Any]) -> Figure:
     )
 
 
-def memory_use(bench: dict[str, Any]) -> Figure:
+def memory_use(bench: Json) -> Figure:
     batch = bench["settings"]["batch"]
     left_out = [(r["model"], r["form"], r["length"]) for r in bench["rows"] if not r["mean"]]
     untried = {key: need(key[1], batch, key[2]) for key in left_out}

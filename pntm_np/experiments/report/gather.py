@@ -14,7 +14,7 @@ from pntm_np.experiments.sweep.collect import KIND, collected
 from pntm_np.experiments.sweep.supervise import failure
 from pntm_np.models.titles import TITLES
 from pntm_np.protocol import LEARNING_RATE, SAMPLES, TRAINING_MEMORY
-from pntm_np.runtime.untrusted import CheckpointError, is_count, is_number, read_json
+from pntm_np.runtime.untrusted import CheckpointError, Json, is_count, is_number, read_json
 from pntm_np.scans import FORMS
 from pntm_np.training.config import SOLVED, Config
 from pntm_np.training.cost import total
@@ -26,7 +26,11 @@ from tasks import TASKS
 OURS = "+"  # of a group: by our recipe, where the paper has one of its own
 END = "$"  # of a group: answers end with a token
 MACHINES = ("ntm", "ntm" + OURS, "pntm", "pntm" + OURS)  # those with a memory: what the paper is about
-NAMES = TITLES | {"transformer": "Transformer", "ntm" + OURS: "NTM, our recipe", "pntm" + OURS: "P-NTM, our recipe"}
+NAMES = TITLES | {
+    "transformer": "Transformer",
+    "ntm" + OURS: "NTM, our recipe",
+    "pntm" + OURS: "P-NTM, our recipe",
+}
 NAMES |= {group + END: f"{NAMES[group]}, end token" for group in MACHINES}
 BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswith("transformer")))
 ORDER = [*BASELINES, *MACHINES, *(group + END for group in MACHINES)]
@@ -39,8 +43,8 @@ BUDGETS = {"paper": ANYWHERE | {"batch_size", "eval_every"}, "recipe": ANYWHERE}
 class Trained(NamedTuple):
     place: Path
     config: Config
-    result: dict[str, Any]
-    cost: dict[str, Any]
+    result: Json
+    cost: Json
 
     @property
     def group(self) -> str:
@@ -73,14 +77,14 @@ class Failed(NamedTuple):
 
 class Far(NamedTuple):
     name: str
-    found: dict[str, Any]
+    found: Json
 
 
 @dataclass
 class Material:
     runs: list[Trained] = field(default_factory=list)
     evaluations: list[Far] = field(default_factory=list)
-    benches: list[dict[str, Any]] = field(default_factory=list)
+    benches: list[Json] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     unfinished: list[Path] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # and why
@@ -134,9 +138,7 @@ def _add_run(run: Run, found: Material) -> None:
         _add(run.directory, config, None, {}, f"{given_up.state}: {given_up.cause}" if given_up else None, found)
 
 
-def _add(
-    place: Path, config: Config, result: dict[str, Any] | None, cost: dict[str, Any], cause: str | None, found: Material
-) -> None:
+def _add(place: Path, config: Config, result: Json | None, cost: Json, cause: str | None, found: Material) -> None:
     if result and result["score"] is None:
         raise CheckpointError(f"{place}: it was not judged on lengths longer than those of its training")
     if why := _foreign(config, [r.config for r in found.runs] if result else []):
@@ -197,7 +199,7 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST
 
 
-def _is_evaluation(content: dict[str, Any]) -> bool:
+def _is_evaluation(content: Json) -> bool:
     rows = content["by_length"]
 
     def usable(row: Any) -> bool:
@@ -215,7 +217,7 @@ def _is_evaluation(content: dict[str, Any]) -> bool:
     )
 
 
-def _is_bench(content: dict[str, Any]) -> bool:
+def _is_bench(content: Json) -> bool:
     machine, settings, rows = content["machine"], content["settings"], content["rows"]
     if not (isinstance(machine, dict) and isinstance(settings, dict) and isinstance(rows, list) and rows):
         return False
@@ -231,7 +233,7 @@ def _is_bench(content: dict[str, Any]) -> bool:
     return counted and known and all(map(usable, rows))
 
 
-def _is_step_bench(content: dict[str, Any]) -> bool:
+def _is_step_bench(content: Json) -> bool:
     rows = content["rows"]
     return isinstance(rows, list) and bool(rows) and all(_numbers(row, "ms_mean", "ms_best") for row in rows)
 

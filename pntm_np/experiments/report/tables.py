@@ -17,7 +17,7 @@ from pntm_np.experiments.bench.record import partner
 from pntm_np.experiments.report import paper
 from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, Far, Material, Trained, budgets
 from pntm_np.protocol import BATCH, BENCH_LENGTHS, EVALUATION_SEED, LONGEST, MAX_LENGTH, SAMPLES, SEEDS, STEPS
-from pntm_np.runtime.untrusted import printable
+from pntm_np.runtime.untrusted import Json, printable
 
 ARCHITECTURES = ("lstm", "mingru", "transformer", *MACHINES)
 TRANSFORMERS = ("transformer-nope", "transformer-rope", "transformer-alibi", "transformer-fire")
@@ -35,7 +35,7 @@ class Table:
     name: str  # of its files
     title: str
     columns: list[str]
-    rows: list[list[Any]]  # text, numbers or None
+    rows: list[list]  # text, numbers or None
     caption: str
     marked: bool = False  # perfect scores in bold, for the eye
 
@@ -93,7 +93,7 @@ def all_tables(material: Material) -> list[Table]:
 
 
 def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
-    rows: list[list[Any]] = []
+    rows: list[list] = []
     for group in groups:
         runs = [material.of(group, task) for task in paper.TASKS]
         counts = sorted({len(of_task) for of_task in runs})
@@ -116,7 +116,7 @@ def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
 
 
 def spread(material: Material) -> Table:
-    rows: list[list[Any]] = []
+    rows: list[list] = []
     for group in ORDER:
         runs, failed = material.of(group), material.given_up(group)
         if not runs or group == "transformer":
@@ -169,7 +169,7 @@ def far(evaluations: list[Far]) -> Table:
         lengths = [row["length"] for row in found["by_length"]]
         span = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
         samples = sum(row["samples"] for row in found["by_length"])
-        machine = NAMES.get(found["model"], found["model"]) + (", end token" if found.get("end_token") else "")
+        machine = (NAMES.get(found["model"]) or found["model"]) + (", end token" if found.get("end_token") else "")
         row = [found["task"], machine, span, samples, str(found["seed"])]
         row += [found["exact_match"], found["token_accuracy"], f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}"]
         rows.append([*row, found["memory_size"], name])
@@ -187,7 +187,7 @@ def far(evaluations: list[Far]) -> Table:
     )
 
 
-def timings(bench: dict[str, Any]) -> Table:
+def timings(bench: Json) -> Table:
     lengths = sorted({row["length"] for row in bench["rows"]})
     kinds = list(dict.fromkeys((row["model"], row["form"]) for row in bench["rows"]))
     at = {(row["model"], row["form"], row["length"]): row for row in bench["rows"]}
@@ -226,7 +226,7 @@ def length_in(seconds: float, lengths: list[int], times: list[float]) -> tuple[f
     return float("nan"), False
 
 
-def same_time(bench: dict[str, Any]) -> Table:
+def same_time(bench: Json) -> Table:
     """The paper's comparison: how far P-NTM gets in the time that NTM takes for 4,096 steps."""
     timed = [row for row in bench["rows"] if row["model"] == "ntm" and row["length"] == TIME and row["mean"]]
     ntm, rows = {row["form"]: row["mean"] for row in timed}, []

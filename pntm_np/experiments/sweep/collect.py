@@ -9,7 +9,7 @@ from typing import Any
 from pntm_np.experiments.sweep.grid import GridError
 from pntm_np.experiments.sweep.supervise import FAILURE, failure
 from pntm_np.runtime.files import json_bytes, unusable, write_atomically
-from pntm_np.runtime.untrusted import CheckpointError, is_number, parse, read_bytes, read_json
+from pntm_np.runtime.untrusted import CheckpointError, Json, is_number, parse, read_bytes, read_json
 from pntm_np.training import cost
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run, is_result
@@ -21,9 +21,9 @@ ROWS = 200  # of the loss, at the most; every evaluation is kept
 @dataclass(frozen=True)
 class Collected:
     config: Config
-    result: dict[str, Any] | None  # or failure: why it was given up
-    failure: dict[str, Any] | None
-    cost: dict[str, Any]  # seconds by the clock and of the processor, threads, and what made it
+    result: Json | None  # or failure: why it was given up
+    failure: Json | None
+    cost: Json  # seconds by the clock and of the processor, threads, and what made it
     losses: dict[str, list]  # step, length, loss and gradient_norm, column by column
     evaluations: dict[str, list]  # step, exact_match and judged_loss, on the training lengths
 
@@ -103,7 +103,7 @@ def collected(content: Any) -> Collected | None:
     return found if usable and all(is_number(value, 0) for value in seconds) else None
 
 
-def columns(rows: list[dict[str, Any]]) -> dict[str, list]:
+def columns(rows: list[Json]) -> dict[str, list]:
     """ValueError if there is anything but numbers in them, or KeyError if one lacks what the first has."""
     found = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
     if not all(is_number(value) or isinstance(value, bool) for values in found.values() for value in values):
@@ -111,6 +111,6 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, list]:
     return found
 
 
-def thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def thinned(rows: list[Json]) -> list[Json]:
     every = -(-len(rows) // ROWS) or 1
     return rows[::-1][::every][::-1]

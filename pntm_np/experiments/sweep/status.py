@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pntm_np.experiments.sweep.collect import path_of, read_collected
 from pntm_np.experiments.sweep.grid import GridError, Planned, difference
 from pntm_np.experiments.sweep.supervise import failure, last_row
-from pntm_np.runtime.untrusted import CheckpointError
+from pntm_np.runtime.untrusted import CheckpointError, Json
 from pntm_np.training.run import Run
 
 PERFECT = 1.0
@@ -28,7 +27,7 @@ class Standing:
     score: float | None = None  # exact match on lengths longer than in training
     cause: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         return vars(self)
 
 
@@ -55,7 +54,7 @@ def standing(directory: Path, planned: Planned, done: Path | None = None) -> Sta
     return Standing(planned.name, planned.task, planned.variant, config.seed, state, step, config.steps, score, cause)
 
 
-def finished(done: Path, planned: Planned) -> dict[str, Any] | None:
+def finished(done: Path, planned: Planned) -> Json | None:
     """The result of the run among those that have been collected; refuses one that was made in another way."""
     kept = read_collected(done, planned.name)
     if kept and kept.config != planned.config:
@@ -63,7 +62,7 @@ def finished(done: Path, planned: Planned) -> dict[str, Any] | None:
     return kept.result if kept else None
 
 
-def summary(standings: Iterable[Standing]) -> list[dict[str, Any]]:
+def summary(standings: Iterable[Standing]) -> list[Json]:
     """By task and variant: how many are where, and the scores of those that are done."""
     groups: dict[tuple[str, str], list[Standing]] = {}
     for run in standings:

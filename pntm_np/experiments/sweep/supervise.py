@@ -13,11 +13,10 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from pntm_np.experiments.sweep.grid import Planned
 from pntm_np.runtime.files import FULL, json_bytes, open_own, write_atomically
-from pntm_np.runtime.untrusted import CheckpointError, is_count, parse, printable, read_end, read_json
+from pntm_np.runtime.untrusted import CheckpointError, Json, is_count, parse, printable, read_end, read_json
 from pntm_np.training.run import Run, RunBusy
 
 LOG, FAILURE = "log.txt", "failure.json"
@@ -173,7 +172,7 @@ def _attempt(run: Run, command: list[str], care: Care, stop: Stop) -> Outcome:
     return Outcome("crashed", f"{how}: {said}" if said else how)
 
 
-def _signs_of_life(run: Run) -> list[Any]:
+def _signs_of_life(run: Run) -> list[tuple[str, int, int]]:
     """Whatever changes while a run is at work."""
     found = []
     for name in (LOG, "metrics.jsonl", "state.safetensors", "result.json"):
@@ -217,7 +216,7 @@ def last_step(run: Run) -> int:
     return row.get("step", -1)
 
 
-def last_row(run: Run) -> dict[str, Any]:
+def last_row(run: Run) -> Json:
     with contextlib.suppress(OSError, CheckpointError):
         for line in reversed(read_end(run.path("metrics.jsonl"), 4096).splitlines()):
             with contextlib.suppress(ValueError):

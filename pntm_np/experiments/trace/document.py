@@ -10,6 +10,7 @@ import numpy as np
 
 from pntm_np.experiments.trace.record import Head, Trace
 from pntm_np.runtime.signals import Stopped
+from pntm_np.runtime.untrusted import Json
 
 FORMAT = "pntm-trace-1"
 
@@ -24,7 +25,7 @@ def numbers(x: np.ndarray, stop: Callable[[], bool] = lambda: False) -> Any:
     return rows if x.ndim == 2 else rows[0]
 
 
-def document(trace: Trace, stop: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+def document(trace: Trace, stop: Callable[[], bool] = lambda: False) -> Json:
     given = trace.answer
     return {
         "format": FORMAT,
@@ -50,7 +51,7 @@ def _expected(trace: Trace, t: int) -> str | None:
     return trace.expected[place] if trace.expected is not None and 0 <= place < len(trace.expected) else None
 
 
-def _steps(trace: Trace) -> list[dict[str, Any]]:
+def _steps(trace: Trace) -> list[Json]:
     found, rows = [], zip(trace.tokens, trace.predicted, trace.probabilities, strict=True)
     for t, (token, predicted, row) in enumerate(rows):
         symbols = {"token": trace.symbol(token), "predicted": trace.symbol(predicted), "expected": _expected(trace, t)}
@@ -58,7 +59,7 @@ def _steps(trace: Trace) -> list[dict[str, Any]]:
     return found
 
 
-def _head(head: Head, stop: Callable[[], bool]) -> dict[str, Any]:
+def _head(head: Head, stop: Callable[[], bool]) -> Json:
     parts = {"shifts": head.shifts, "vectors": head.vectors, "erase": head.erase}
     return {
         "name": head.name,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pntm_np.experiments.trace.record import READ, WRITE, Head, Trace
 from pntm_np.runtime.plotting import figure_bytes, pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 TWO_COLUMNS = 48  # steps up to which two heads stand side by side
 SEEN = 0.02  # an address below it is no reason to show a cell
@@ -36,7 +41,7 @@ def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _heads(trace: Trace) -> Any:
+def _heads(trace: Trace) -> Figure:
     """Places in inches, by hand: a layout that measures every label takes as long as all the drawing."""
     columns = 2 if len(trace) <= TWO_COLUMNS else 1
     blocks = [trace.of(WRITE), trace.of(READ)]
@@ -45,7 +50,7 @@ def _heads(trace: Trace) -> Any:
     width, height = 0.75 + columns * (across + 0.75) + 0.2, 0.65 + len(rows) * (MAP + STRIP + LABELS)
     figure = pyplot().figure(figsize=(width, height))
 
-    def place(left: float, top: float, wide: float, high: float) -> Any:
+    def place(left: float, top: float, wide: float, high: float) -> Axes:
         return figure.add_axes((left / width, 1 - (top + high) / height, wide / width, high / height))
 
     image = None
@@ -73,7 +78,7 @@ def window(head: Head) -> tuple[int, int]:
     return (first, last) if last - first < m else (0, m - 1)  # a head that comes round is on the cells as they are
 
 
-def _address(axes: Any, trace: Trace, head: Head) -> Any:
+def _address(axes: Axes, trace: Trace, head: Head) -> AxesImage:
     first, last = window(head)
     m = head.addresses.shape[1]
     shown, path = head.addresses[:, np.arange(first, last + 1) % m], (head.path - first) % m + first
@@ -85,14 +90,15 @@ def _address(axes: Any, trace: Trace, head: Head) -> Any:
     axes.plot(np.arange(len(trace)), broken, color="#D55E00", lw=0.9 if len(trace) <= TWO_COLUMNS else 0.5, alpha=0.9)
     _marks(axes, trace)
     axes.set_ylabel(f"{head.name}\ncell", fontsize=8)
-    axes.yaxis.get_major_locator().set_params(integer=True, nbins=5)
+    ticks: Any = axes.yaxis.get_major_locator()
+    ticks.set_params(integer=True, nbins=5)
     axes.set_xticks([])
     axes.tick_params(labelsize=7)
     axes.spines[:].set_color("0.6")
     return image
 
 
-def _vectors(axes: Any, trace: Trace, head: Head) -> None:
+def _vectors(axes: Axes, trace: Trace, head: Head) -> None:
     assert head.vectors is not None  # nor of any head that reads or writes
     values = head.vectors.T
     largest = np.abs(values).max() or 1.0
@@ -103,7 +109,7 @@ def _vectors(axes: Any, trace: Trace, head: Head) -> None:
     axes.set_yticks([])
 
 
-def _marks(axes: Any, trace: Trace) -> None:
+def _marks(axes: Axes, trace: Trace) -> None:
     """A line on either side of the separator: the input is before it, the answer behind it; one at the first error."""
     for edge in (-0.5, 0.5):
         axes.axvline(trace.separator + edge, color="0.25", lw=0.8, ls=":")
@@ -111,11 +117,12 @@ def _marks(axes: Any, trace: Trace) -> None:
         axes.axvline(trace.first_error, color="#D55E00", lw=1, ls="--")
 
 
-def _tokens(axes: Any, trace: Trace, across: int) -> None:
+def _tokens(axes: Axes, trace: Trace, across: int) -> None:
     """The token of each step below it: texts, for thousands of ticks take seconds."""
     every = max(1, -(-across // (2 * MOST_LABELS)))
     wrong = trace.first_error
-    below = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": 7, "family": "monospace"}
+    below: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "family": "monospace", "fontsize": 7}
+    below |= {"ha": "center", "va": "top"}
     axes.set_xticks([])
     for t, token in enumerate(trace.tokens):
         if t % every == 0 or t in (trace.separator, wrong):
@@ -125,7 +132,7 @@ def _tokens(axes: Any, trace: Trace, across: int) -> None:
             axes.text(t, -0.04, trace.symbol(token), fontweight=weight, color=colour, **below)
 
 
-def _attention(trace: Trace) -> Any:
+def _attention(trace: Trace) -> Figure:
     layers = sorted({head.name.split(",")[0] for head in trace.heads})
     columns = len(trace.heads) // len(layers)
     figure, grid = pyplot().subplots(
@@ -149,7 +156,7 @@ def _attention(trace: Trace) -> Any:
     return figure
 
 
-def _states(trace: Trace) -> Any:
+def _states(trace: Trace) -> Figure:
     figure, grid = pyplot().subplots(
         len(trace.states), 1, figsize=(max(8, min(4 + 0.15 * len(trace), 24)), 1 + 1.6 * len(trace.states)),
         layout="constrained", squeeze=False, sharex=True,

@@ -11,13 +11,13 @@ import json
 import zlib
 from html import escape
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
 from pntm_np.experiments.trace.record import READ, WRITE, Trace
 from pntm_np.models.ntm.layer import START
 from pntm_np.runtime.html import offline_page
+from pntm_np.runtime.untrusted import Json
 
 SCRIPTS = ("recorded.js", "panel.js", "page.js")  # what happened, how one machine is drawn, and all of them in time
 CONTROLS = """
@@ -59,10 +59,10 @@ def page(traces: list[Trace], titles: list[str], chosen: list[str], sources: lis
     )
 
 
-def _run(trace: Trace, title: str, chosen: str, sources: dict[str, str]) -> dict[str, Any]:
+def _run(trace: Trace, title: str, chosen: str, sources: dict[str, str]) -> Json:
     names = [head.name for head in trace.heads]
     predicted = trace.predicted
-    run: dict[str, Any] = {
+    run: Json = {
         "title": title,
         "tokens": [trace.symbol(t) for t in trace.tokens],
         "predicted": [trace.symbol(t) for t in predicted],
@@ -77,7 +77,7 @@ def _run(trace: Trace, title: str, chosen: str, sources: dict[str, str]) -> dict
     return run | _content(trace)
 
 
-def _content(trace: Trace) -> dict[str, Any]:
+def _content(trace: Trace) -> Json:
     if trace.memory is None and not trace.heads:
         states = np.concatenate(list(trace.states.values()), axis=1)
         largest = np.abs(states).max() or 1.0
@@ -88,7 +88,7 @@ def _content(trace: Trace) -> dict[str, Any]:
         kind, arrays = "attention", {"addresses": packed(np.rint(addresses * 255), "u1")}
         return {"kind": kind, "cells": addresses.shape[2], "arrays": arrays}
     values = np.stack([v for head in trace.of(WRITE) if (v := head.vectors) is not None], axis=1)  # T, W, n / W or n
-    content: dict[str, Any] = {"kind": trace.model, "cells": trace.cells, "numbers": trace.memory.shape[2]}
+    content: Json = {"kind": trace.model, "cells": trace.cells, "numbers": trace.memory.shape[2]}
     if not trace.moves_first:
         shifts = np.stack([s for head in trace.heads if (s := head.shifts) is not None], axis=1)
         return content | {"arrays": {"shifts": packed(shifts, "f4"), "values": packed(values, "f4")}}

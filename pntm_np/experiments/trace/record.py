@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from autodiff import array_module, to_host
+from autodiff import Array, Value, array_module, to_host
 from pntm_np.evaluation.answer import Answer, answer
 from pntm_np.models import Options
 from pntm_np.models.checkpoint import Model
+from pntm_np.models.stack import States
 from pntm_np.models.titles import TITLES
 from pntm_np.runtime.signals import Stopped
 from pntm_np.runtime.untrusted import CheckpointError
@@ -156,10 +156,10 @@ class Recorder:
         self.steps: dict[str, list[np.ndarray]] = {"tokens": [], "logits": []}
         self.layers: dict[tuple[str, int], list[np.ndarray]] = {}  # what is shown, and by which layer
 
-    def see(self, block: int, name: str, value: Any) -> None:
+    def see(self, block: int, name: str, value: Value) -> None:
         self.layers.setdefault((name, block), []).append(np.array(to_host(value))[0])  # the only row of the batch
 
-    def watch(self, token: Any, before: Any, after: Any, logits: Any) -> None:
+    def watch(self, token: Array, before: States, after: States, logits: Array) -> None:
         for name, value in (("tokens", token), ("logits", logits)):
             self.steps[name].append(np.array(to_host(value))[0])
 
