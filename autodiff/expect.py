@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numbers
 import operator
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
-if TYPE_CHECKING:
-    from autodiff.backend import Array
+from autodiff.backend import Array
 
 Axis = int | tuple[int, ...] | None
 

@@ -43,13 +43,8 @@ _METHODS: dict[str, Callable] = {
     "hash": object.__hash__,
     **{name: _compare(getattr(operator, name)) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
 }
-_ARITHMETIC: dict[str, Op] = {
-    "add": elementwise.add,
-    "sub": elementwise.subtract,
-    "mul": elementwise.multiply,
-    "truediv": elementwise.divide,
-    "matmul": linalg.matmul,
-}
+_ARITHMETIC = {"add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply}
+_ARITHMETIC |= {"truediv": elementwise.divide, "matmul": linalg.matmul}
 for _name, _op in _ARITHMETIC.items():
     _METHODS |= {_name: _op, f"r{_name}": _reflected(_op)}
 for _name, _method in _METHODS.items():

@@ -12,6 +12,4 @@ from pntm_np.models import MODELS, Options, Thresholds, build
 from pntm_np.models.checkpoint import Model, load, save
 from pntm_np.runtime.untrusted import CheckpointError
 
-__all__ = [
-    "MODELS", "CheckpointError", "Model", "Options", "Thresholds", "build", "load", "save",
-]  # fmt: skip
+__all__ = ["MODELS", "CheckpointError", "Model", "Options", "Thresholds", "build", "load", "save"]

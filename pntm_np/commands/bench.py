@@ -64,13 +64,7 @@ warmup_option = click.option(
 @json_option
 @click.pass_context
 def bench(
-    ctx: click.Context,
-    out: Path,
-    resume: bool,
-    plot: Path | None,
-    as_json: bool,
-    forms: tuple | None,
-    **given: Any,
+    ctx: click.Context, out: Path, resume: bool, plot: Path | None, as_json: bool, forms: tuple | None, **given: Any
 ) -> None:
     """Time a forward pass of NTM and P-NTM against the length: the paper's experiment.
 

@@ -35,13 +35,7 @@ class PNTM(Mixer[HeadState]):
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         h, n = self.heads, self.cell
-        return {
-            "W_r": (h, 3, width),
-            "W_w": (h, 3, width),
-            "W_u": (n, width),
-            "W_m": (n, n),
-            "W_o": (width, h * n),
-        }
+        return {"W_r": (h, 3, width), "W_w": (h, 3, width), "W_u": (n, width), "W_m": (n, n), "W_o": (width, h * n)}
 
     def start(self, xp: Namespace, batch: int, width: int, memory_size: int, dtype: DType) -> HeadState:
         return start_state(xp, batch, self.heads, self.heads, memory_size, self.cell // self.heads, dtype)

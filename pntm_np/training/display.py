@@ -114,11 +114,8 @@ class LiveDisplay(Display, Watcher):
         from rich.text import Text
 
         self.progress.update(self.bar, completed=self.meter.step)
-        lines: list[RenderableType] = [
-            Text(self.title, style="bold"),
-            self.progress,
-            Text(self.meter.line(), no_wrap=True),
-        ]
+        lines: list[RenderableType] = [Text(self.title, style="bold"), self.progress]
+        lines.append(Text(self.meter.line(), no_wrap=True))
         if self.meter.scores:
             lines.append(Text(f"\nexact match by length of the input{self.shown}"))
             lines += [Text(line, style="cyan", no_wrap=True) for line in bars(grouped(self.meter.scores, BARS))]

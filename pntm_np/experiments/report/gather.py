@@ -26,11 +26,7 @@ from tasks import TASKS
 OURS = "+"  # of a group: by our recipe, where the paper has one of its own
 END = "$"  # of a group: answers end with a token
 MACHINES = ("ntm", "ntm" + OURS, "pntm", "pntm" + OURS)  # those with a memory: what the paper is about
-NAMES = TITLES | {
-    "transformer": "Transformer",
-    "ntm" + OURS: "NTM, our recipe",
-    "pntm" + OURS: "P-NTM, our recipe",
-}
+NAMES = TITLES | {"transformer": "Transformer", "ntm" + OURS: "NTM, our recipe", "pntm" + OURS: "P-NTM, our recipe"}
 NAMES |= {group + END: f"{NAMES[group]}, end token" for group in MACHINES}
 BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswith("transformer")))
 ORDER = [*BASELINES, *MACHINES, *(group + END for group in MACHINES)]
@@ -61,9 +57,8 @@ class Trained(NamedTuple):
     @property
     def core_minutes(self) -> str:
         """Of the processor, in training and evaluation; empty if it is not known."""
-        spent = [self.cost.get(f"{kind}_cpu_seconds") for kind in ("training", "evaluation")]
-        known = [seconds for seconds in spent if seconds is not None]
-        return f"{sum(known) / 60:.1f}" if known == spent else ""
+        spent: list[Any] = [self.cost.get(f"{kind}_cpu_seconds") for kind in ("training", "evaluation")]
+        return "" if None in spent else f"{sum(spent) / 60:.1f}"
 
     def mean(self, first: int, last: int) -> float:
         return statistics.fmean(r["exact_match"] for r in self.result["by_length"] if first <= r["length"] <= last)
