@@ -21,7 +21,7 @@ DType = np.dtype[Any]
 Array = np.ndarray[Any, DType]  # or CuPy's, which has the same methods: the data decides
 Pair = tuple[Array, Array]
 Arrays = tuple[Array, ...]
-Namespace = ModuleType  # numpy, or cupy with the same functions
+Namespace = ModuleType  # numpy, or cupy, which has the same functions
 
 
 class BackendUnavailable(RuntimeError):

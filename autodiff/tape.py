@@ -111,7 +111,7 @@ class Tensor:
 
     __float__ = __int__ = __bool__ = __complex__ = __index__ = __array__
 
-    if TYPE_CHECKING:  # ``operators`` makes these
+    if TYPE_CHECKING:  # set in ``operators``
 
         def __add__(self, other: Operand) -> Tensor: ...
         def __lt__(self, other: Operand) -> Array: ...
@@ -128,7 +128,7 @@ class Tensor:
 
 
 Value = Array | Tensor  # what layers work on: in training its use is recorded, else it is a plain array
-Same = TypeVar("Same", Array, Value)  # wherever a signature has it, the same: an array of arrays
+Same = TypeVar("Same", Array, Value)  # the same wherever one signature has it: plain arrays in, a plain array out
 Plain = Array | complex | np.generic | None  # bool, int and float are complex, to a type checker
 Operand = Plain | Tensor  # what ops take
 A = TypeVar("A", covariant=True)
