@@ -70,6 +70,8 @@ CASES: list[tuple[list[str], int, str]] = [
     (["train", "parity", "--step"], 2, "--step"),
     (["train", "parity", "--steps"], 2, "--steps"),
     (["train", "parity", "--model", "lstm", "--noise", "0.1"], 2, "lstm takes none"),
+    (["train", "parity", "--option", "blur=0.1"], 2, "--option blur=0.1: expected 0: pntm could not undo it"),
+    (["train", "parity", "--model", "ntm", "--option", "blur=0.5"], 2, "--option blur=0.5: expected a number from 0 to 0.4"),
     (["train", "parity", "--model", "lstm", "--tau", "0.7"], 2, "lstm has no shifts to cut off"),
     (["train", "parity", "--model", "ntm", "--tau", "auto"], 2, "ntm has no shifts to cut off"),
     *train("--tau", (*BAD_NUMBERS, "1.1", "often")),

@@ -34,6 +34,7 @@ RARE = {
     "head-gain": RareOption(
         Number(), "Multiply the initial shift weights of half of P-NTM's heads, which then start out decided."
     ),
+    "blur": RareOption(Number(), "Spread this share of NTM's shifts over left, stay and right in half of every batch."),
     "learnt-memory-size": RareOption(
         CellRange(1, 10**7), "Memory size N, or A:B, once the training lengths are learnt."
     ),

@@ -33,6 +33,7 @@ class Mixer(ABC, Generic[S]):
     forms: ClassVar[tuple[str, ...]] = ()  # of its recurrence, if there are several
     thresholds: ClassVar[tuple[str, ...]] = ()  # those of Thresholds that change it
     takes_noise: ClassVar[bool] = False  # on the logits of its gates and shifts, in training
+    sharpens: ClassVar[bool] = False  # its addresses, so that it can undo a blur of its shifts
     has_memory: ClassVar[bool] = False  # whose size is chosen for every run
     moves_first: ClassVar[bool] = False  # a step moves its heads before it writes and reads, not at its end
     decoding_copies: ClassVar[float] = 2.8  # of the state, at the peak of a step; measured

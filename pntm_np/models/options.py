@@ -30,6 +30,7 @@ class Options:
     tau: float = 0.0
     gate_tau: float = 0.0
     noise: Callable[[Value], Value] | None = None  # disturbs the logits of shifts and gates in training
+    blur: Array | None = None  # (B,): the share of a row's shifts that is spread evenly over all three, in training
     rounding: Mapping[str, Array] | None = None  # and thresholds for rows 0, 2, .. by name; gradients pass unchanged
     observer: Observer | None = None  # is shown what layers do in a step
     block: int = 0  # the number of the layer that is being run, for the observer
@@ -49,6 +50,13 @@ class Options:
     def disturbed(self, logits: Value) -> Value:
         """The logits of decisions as a layer is to use them."""
         return logits if self.noise is None else self.noise(logits)
+
+    def blurred(self, s: Value) -> Value:
+        """Shifts (B, .., 3) as a layer that sharpens its addresses is to use them."""
+        if self.blur is None:
+            return s
+        share = self.blur.reshape(-1, *[1] * (len(s.shape) - 1))
+        return s * (1 - share) + share / 3
 
     def rounded(self, decisions: Value, rounding: Callable[..., Value], name: str) -> Value:
         """Shifts or gates as a layer is to use them; ``name`` is that of their threshold."""

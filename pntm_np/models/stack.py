@@ -46,6 +46,10 @@ class Stack:
         return tuple(dict.fromkeys(name for m in self.mixers for name in m.thresholds))
 
     @property
+    def sharpens(self) -> bool:
+        return any(m.sharpens for m in self.mixers)
+
+    @property
     def takes_noise(self) -> bool:
         return any(m.takes_noise for m in self.mixers)
 

@@ -17,6 +17,7 @@ from tasks import Task, TaskError, check_name, check_symbols
 LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "samples": 10**7}
 MOST_CELLS = 10**7
 SOLVED = 0.99, 3  # of the training lengths are answered, at so many evaluations in a row: the last steps may begin
+SINCE = {"blur": 0.0}  # options that are newer than the first results: what a file that lacks them means
 Cells = int | tuple[int, int]  # of the memory: so many, or a number that is drawn between two for every step
 
 
@@ -37,6 +38,7 @@ class Config:
     cool_down: int = 0  # the last steps, over which learning rate and noise fall to 0; they begin when it is solved
     clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
     noise: float = 0.0  # deviation of the noise on the logits of shifts and gates in half of every batch
+    blur: float = 0.0  # share of every shift that is spread over all three, in half of every batch
     rounding: bool = False  # of shifts and gates in the other half, once most inputs are answered
     max_length: int = protocol.MAX_LENGTH
     memory_size: Cells = protocol.TRAINING_MEMORY
@@ -76,7 +78,7 @@ class Config:
             value = getattr(self, name)
             _require(type(value) is int and 0 <= value <= 10**9, name, value, "an integer from 0 to 1,000,000,000")
         _require(type(cool) is int and 0 <= cool <= self.steps, "cool_down", cool, "an integer from 0 to the steps")
-        for name, most in (("clip", 1000), ("noise", 100)):
+        for name, most in (("clip", 1000), ("noise", 100), ("blur", 0.4)):
             value = getattr(self, name)
             _require(_is_number(value) and 0 <= value <= most, name, value, f"a number from 0 to {most}")
         usable = self.tau == "auto" or (_is_number(self.tau) and 0 <= self.tau <= 1)
@@ -107,6 +109,7 @@ class Config:
         heads = self.head_gain == 1 or "tau" in thresholds
         _require(heads, "head_gain", self.head_gain, f"1: {self.model} has no heads that are moved by shifts alone")
         _require(not self.noise or architecture.takes_noise, "noise", self.noise, f"0: {self.model} takes none")
+        _require(not self.blur or architecture.sharpens, "blur", self.blur, f"0: {self.model} could not undo it")
         _require(not self.rounding or bool(thresholds), "rounding", self.rounding, f"false: {nothing}")
         cuts = self.tau == PAPER.tau or "tau" in thresholds or (self.tau == "auto" and thresholds)
         _require(bool(cuts), "tau", self.tau, f"{PAPER.tau}: {self.model} has no shifts to cut off")
@@ -139,6 +142,7 @@ class Config:
         if not isinstance(content, dict):
             raise ValueError("it is not a configuration")
         known = {f.name for f in fields(cls)}
+        content = SINCE | content
         if missing := known - content.keys():
             raise ValueError(f"it lacks {sorted(missing)[0]!r}")
         if unknown := content.keys() - known:

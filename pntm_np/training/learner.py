@@ -74,11 +74,16 @@ class Learner:
             noise = None
             if pace.noise:
                 noise = Noise(pace.noise, generator(NOISE, config.seed, number, place), config.backend)
+            blur = None
+            if pace.blur:
+                shares = np.zeros(len(shard.tokens), np.float32)
+                shares[1::2] = pace.blur
+                blur = ad.to_device(shares, config.backend)
             rounding = None
             if pace.rounding:
                 rng = generator(ROUNDING, config.seed, number, place)
                 rounding = row_thresholds(rng, len(shard.tokens), *pace.rounding, config.backend)
-            options = Options(config.form, noise=noise, rounding=rounding)
+            options = Options(config.form, noise=noise, blur=blur, rounding=rounding)
             args = (self.architecture, moved, total, pace.cells, options)
             value, gradient = ad.value_and_grad(loss)(self.params, *args)
             return value, join(gradient, self.shapes, xp)

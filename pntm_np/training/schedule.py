@@ -33,6 +33,7 @@ MOST_AFTER, LEARNT_AFTER = 3, 2  # the training lengths are to be learnt 2 x res
 class Pace(NamedTuple):
     lr: float
     noise: float  # deviation, of the logits of shifts and gates
+    blur: float  # share of every shift that is spread
     cells: int  # of the memory
     rounding: tuple[float, float] | None  # thresholds between which those of half of the batch are drawn
 
@@ -47,8 +48,8 @@ def pace(config: Config, number: int, progress: Progress) -> Pace:
     cells = memory_size(config, number, bool(progress.learnt_at))
     smallest = LAST if progress.end else FIRST
     rounding = (smallest, progress.rounding) if progress.rounding else None
-    noise = config.noise * (LATER_NOISE if progress.rounding or progress.learnt_at else 1.0)
-    return Pace(config.lr * rate * fall, noise * fall, cells, rounding)
+    more = fall * (LATER_NOISE if progress.rounding or progress.learnt_at else 1.0)
+    return Pace(config.lr * rate * fall, config.noise * more, config.blur * more, cells, rounding)
 
 
 def memory_size(config: Config, number: int, learnt: bool) -> int:

@@ -259,6 +259,8 @@ def _budget(runs: list[Trained]) -> str:
         most = f"once {ANSWERS:.0%} of the inputs are answered"
         noise = f", noise of deviation {c.noise:g} on the logits of shifts and gates in half of every batch"
         text += f"{noise}, {LATER_NOISE * c.noise:g} {most if c.rounding else 'once learnt'}" if c.noise else ""
+        blur = f", {c.blur:g} of every shift spread over all three there, {LATER_NOISE * c.blur:g} once learnt"
+        text += blur if c.blur else ""
         rounded = f", shifts and gates rounded in the other half, ever more, {most}"
         text += rounded if c.rounding else ""
         text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != TRAINING_MEMORY else ""

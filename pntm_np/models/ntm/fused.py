@@ -10,7 +10,9 @@ from pntm_np.models.lstm.fused import before_each, cell_backward, cell_forward, 
 from pntm_np.models.ntm.kernels import heads_backward, heads_forward
 
 
-def ntm_loop(*inputs: Array, keep: bool, noise: Array | None = None) -> tuple[Arrays, Arrays]:
+def ntm_loop(
+    *inputs: Array, keep: bool, noise: Array | None = None, blur: Array | None = None
+) -> tuple[Arrays, Arrays]:
     """All steps; gates (B, T, 4 c) is W_x x_t + b. Values as of ``ntm_scan_fused``, and what the backward pass needs.
 
     Without ``keep`` only the last state exists.
@@ -28,6 +30,7 @@ def ntm_loop(*inputs: Array, keep: bool, noise: Array | None = None) -> tuple[Ar
     seen = np.concatenate([r0, h0], axis=1).astype(dtype)  # [r ; h]
     sums = np.empty((batch, 4 * size), dtype)
     width, reads = r0.shape[-1], np.empty((batch, r0.shape[-1]), dtype)
+    blur = np.zeros(batch, dtype) if blur is None else np.ascontiguousarray(blur, dtype)
     recurrent_t, heads_t = transposed(recurrent), transposed(W_heads)
     cells[0], a[0, :, :heads], a[0, :, heads:], M[0] = c0, a_r0, a_w0, M0.swapaxes(1, 2)
     for t in range(steps):
@@ -38,7 +41,7 @@ def ntm_loop(*inputs: Array, keep: bool, noise: Array | None = None) -> tuple[Ar
         raw[slot] += b_heads
         if noise is not None:
             raw[slot] += noise[:, t]
-        heads_forward(raw[slot], heads, a, M, before, after, reads)
+        heads_forward(raw[slot], heads, blur, a, M, before, after, reads)
         rs[:, t] = seen[:, :width] = reads
         seen[:, width:] = hs[:, t]
     last = steps % (kept + 1)
@@ -50,7 +53,7 @@ def ntm_loop(*inputs: Array, keep: bool, noise: Array | None = None) -> tuple[Ar
         M[last].swapaxes(1, 2),
         rs[:, -1].copy(),
     )
-    return (hs, rs, *state), (gates, recurrent, W_heads, cells, saved, a, M, raw)
+    return (hs, rs, *state), (gates, recurrent, W_heads, cells, saved, a, M, raw, blur)
 
 
 @ad.differentiable
@@ -67,13 +70,16 @@ def ntm_scan_fused(
     r0: Array,
     *,
     noise: Array | None = None,
+    blur: Array | None = None,
 ) -> tuple[Arrays, Pullback]:
     """h_t (B, T, c), r_t (B, T, H n), then the last h, c, read and write addresses, memory and r.
 
-    ``noise`` (B, T, rows of W_heads) is added to the heads' controls before their activation.
+    ``noise`` (B, T, rows of W_heads) is added to the heads' controls before their activation; ``blur`` (B,) is the
+    share of a row's shifts that is spread evenly.
     """
-    values, kept = ntm_loop(gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0, keep=True, noise=noise)
-    gates, recurrent, W_heads, cells, saved, a, M, raw = kept
+    given = gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0
+    values, kept = ntm_loop(*given, keep=True, noise=noise, blur=blur)
+    gates, recurrent, W_heads, cells, saved, a, M, raw, blur = kept
     hs, rs, dtype, heads, width = values[0], values[1], values[0].dtype, a_r0.shape[1], r0.shape[-1]
 
     def pullback(g):
@@ -86,7 +92,7 @@ def ntm_scan_fused(
         d_seen = np.empty((len(d_h), recurrent.shape[1]), dtype)
         for t in reversed(range(gates.shape[1])):
             g_r += g_rs[:, t]
-            heads_backward(raw[t], heads, a, M, t, g_r, g_a, g_M, d_raw[t])
+            heads_backward(raw[t], heads, blur, a, M, t, g_r, g_a, g_M, d_raw[t])
             d_h += d_raw[t] @ W_heads
             cell_backward(d_h, g_hs, t, d_c, cells, saved, d_gates)
             np.matmul(d_gates[:, t], recurrent, out=d_seen)

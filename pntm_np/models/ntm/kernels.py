@@ -65,6 +65,15 @@ def activate_back(raw, b, heads, n, key, scalars, s, add, erase, d_key, d_scalar
 
 
 @kernel
+def spread(s, share, blurred):
+    """A share of every shift goes to all three alike; without any, blurred is s to the bit."""
+    third, rest = share / s.dtype.type(3), s.dtype.type(1) - share
+    for h in range(len(s)):
+        for k in range(3):
+            blurred[h, k] = rest * s[h, k] + third
+
+
+@kernel
 def softmax_row(x, h, rate, y):
     """y[h] = softmax(rate x[h]) for a rate >= 0."""
     m = x.shape[1]
@@ -238,25 +247,27 @@ def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, r
 
 
 @kernel
-def heads_forward(raw, heads, a, M, before, after, reads):
-    """a (slots, B, 2H, m) and M (slots, B, n, m): slot ``after`` from slot ``before``; reads (B, H n)."""
+def heads_forward(raw, heads, blur, a, M, before, after, reads):
+    """a (slots, B, 2H, m) and M (slots, B, n, m): slot ``after`` from slot ``before``; reads (B, H n). blur (B,) is
+    the share of its shifts that every row has spread."""
     _, batch, both, m = a.shape
     n = M.shape[2]
     dtype = M.dtype
     key, add, erase = np.empty((both, n), dtype), np.empty((heads, n), dtype), np.empty((heads, n), dtype)
     scalars, s, norms = np.empty((both, 3), dtype), np.empty((both, 3), dtype), np.empty((1, m), dtype)
     similarity, content, mixed = np.empty((both, m), dtype), np.empty((both, m), dtype), np.empty((both, m), dtype)
-    moved, logs = np.empty((both, m), dtype), np.empty((both, m), dtype)
+    moved, logs, blurred = np.empty((both, m), dtype), np.empty((both, m), dtype), np.empty_like(s)
     kept, gained = np.empty((1, m), dtype), np.empty((1, m), dtype)
     for b in range(batch):
         activate(raw, b, heads, n, key, scalars, s, add, erase)
+        spread(s, blur[b], blurred)
         now, then = a[before, b], a[after, b]
-        address(M[before, b], now, key, scalars, s, norms, similarity, content, mixed, moved, logs, then)
+        address(M[before, b], now, key, scalars, blurred, norms, similarity, content, mixed, moved, logs, then)
         write_and_read(M[before, b], then, heads, erase, add, kept, gained, M[after, b], reads, b)
 
 
 @kernel
-def heads_backward(raw, heads, a, M, t, g_reads, g, g_M, d_raw):
+def heads_backward(raw, heads, blur, a, M, t, g_reads, g, g_M, d_raw):
     """g (B, 2H, m) and g_M (B, n, m), cotangents of the state after step t, become those of the state before it."""
     _, batch, both, m = a.shape
     n = M.shape[2]
@@ -264,7 +275,7 @@ def heads_backward(raw, heads, a, M, t, g_reads, g, g_M, d_raw):
     key, add, erase = np.empty((both, n), dtype), np.empty((heads, n), dtype), np.empty((heads, n), dtype)
     d_key, d_add, d_erase = np.empty_like(key), np.empty_like(add), np.empty_like(erase)
     scalars, s, norms = np.empty((both, 3), dtype), np.empty((both, 3), dtype), np.empty((1, m), dtype)
-    d_scalars, d_s, g_norms = np.empty_like(scalars), np.empty_like(s), np.empty_like(norms)
+    d_scalars, d_s, blurred, g_norms = np.empty_like(scalars), np.empty_like(s), np.empty_like(s), np.empty_like(norms)
     similarity, content, mixed = np.empty((both, m), dtype), np.empty((both, m), dtype), np.empty((both, m), dtype)
     moved, logs, again = np.empty((both, m), dtype), np.empty((both, m), dtype), np.empty((both, m), dtype)
     products, row, d_dot = np.empty((heads, m), dtype), np.empty((2, m), dtype), np.empty((both, m), dtype)
@@ -272,12 +283,16 @@ def heads_backward(raw, heads, a, M, t, g_reads, g, g_M, d_raw):
     for b in range(batch):
         M_b, a_b, after, written, g_b, g_M_b = M[t, b], a[t, b], a[t + 1, b], M[t + 1, b], g[b], g_M[b]
         activate(raw, b, heads, n, key, scalars, s, add, erase)
-        address(M_b, a_b, key, scalars, s, norms, similarity, content, mixed, moved, logs, again)
+        spread(s, blur[b], blurred)
+        address(M_b, a_b, key, scalars, blurred, norms, similarity, content, mixed, moved, logs, again)
         write_and_read_back(
             M_b, after, heads, erase, add, written, products, g_reads, reads_t, b, g_M_b, g_b, d_erase, d_add, row
         )
         address_back(
-            M_b, a_b, key, scalars, s, norms, similarity, content, mixed, moved, logs, after, g_b, g_M_b,
+            M_b, a_b, key, scalars, blurred, norms, similarity, content, mixed, moved, logs, after, g_b, g_M_b,
             d_key, d_scalars, d_s, row, d_dot, key_t, g_norms,
         )  # fmt: skip
+        for h in range(both):
+            for k in range(3):
+                d_s[h, k] *= M.dtype.type(1) - blur[b]
         activate_back(raw, b, heads, n, key, scalars, s, add, erase, d_key, d_scalars, d_s, d_add, d_erase, d_raw)

@@ -16,7 +16,7 @@ from pntm_np.models.layers import Params, Weights, linear
 from pntm_np.models.lstm.sequential import lstm_cell
 from pntm_np.models.mixer import Load, Mixer
 from pntm_np.models.ntm.bounds import LOG_FLOOR, NORM_FLOOR, STEEPEST
-from pntm_np.models.options import Options
+from pntm_np.models.options import DEFAULT, Options
 from pntm_np.models.shift_softmax import shift_softmax
 from pntm_np.scans.conv_shift.sequential import step as shift
 from pntm_np.scans.conv_shift.sequential import step_back as shift_back
@@ -122,6 +122,7 @@ class NTM(Mixer[NTMState]):
     controller: int = 104
     forms: ClassVar = ("sequential", "fused")
     takes_noise: ClassVar = True
+    sharpens: ClassVar = True
     has_memory: ClassVar = True
     moves_first: ClassVar = True
     decoding_copies: ClassVar = 10.5
@@ -159,9 +160,11 @@ class NTM(Mixer[NTMState]):
     def controls(self, w: Weights, width: int, h: Value) -> Controls:
         """What the controller's state h_t tells the heads; ``width`` is that of the input."""
         _, W_heads, b_heads = self._prepared(w, width)
-        return self._controls(W_heads, b_heads, h)
+        return self._controls(W_heads, b_heads, h, DEFAULT)
 
-    def _controls(self, W_heads: Value, b_heads: Value, h: Value, noise: Value | float = 0.0) -> Controls:
+    def _controls(
+        self, W_heads: Value, b_heads: Value, h: Value, options: Options, noise: Value | float = 0.0
+    ) -> Controls:
         H, n = self.heads, self.cell
         controls, place = linear(h, W_heads) + (b_heads + noise), 0
 
@@ -172,16 +175,18 @@ class NTM(Mixer[NTMState]):
             return ad.reshape(taken, shape=(taken.shape[0], rows, size))
 
         key, beta, gate = ad.tanh(take(2 * H, n)), ad.softplus(take(2 * H, 1)), ad.sigmoid(take(2 * H, 1))
-        s, gamma = shift_softmax(take(2 * H, 3)), ad.softplus(take(2 * H, 1)) + 1.0
+        s, gamma = options.blurred(shift_softmax(take(2 * H, 3))), ad.softplus(take(2 * H, 1)) + 1.0
         return Controls(key, beta, gate, s, gamma, ad.tanh(take(H, n)), ad.sigmoid(take(H, n)))
 
-    def _advance(self, prepared: tuple, gates: Value, state: NTMState, noise: Value | float = 0.0) -> NTMState:
+    def _advance(
+        self, prepared: tuple, gates: Value, state: NTMState, options: Options, noise: Value | float = 0.0
+    ) -> NTMState:
         """One step, given W_x x_t + b, and what is added to the heads' controls before their activation."""
         recurrent, W_heads, b_heads = prepared
         H, n = self.heads, self.cell
         seen = ad.concatenate(state.read, state.h, axis=1)
         h, c = lstm_cell(gates + linear(seen, recurrent), state.c)
-        key, beta, gate, s, gamma, add, erase = self._controls(W_heads, b_heads, h, noise)
+        key, beta, gate, s, gamma, add, erase = self._controls(W_heads, b_heads, h, options, noise)
         before = ad.concatenate(state.read_address, state.write_address, axis=1)
         addresses = address(key, beta, gate, s, gamma, before, state.memory)
         a_r, a_w = addresses[:, :H], addresses[:, H:]
@@ -212,25 +217,25 @@ class NTM(Mixer[NTMState]):
         prepared, gates = self._prepared(w, x.shape[-1]), self._inputs(w, x)
         gates, noise = self._disturbed(gates, options)
         if options.form == "fused":
-            h, r, state = self._fused(gates, prepared, state, noise)
+            h, r, state = self._fused(gates, prepared, state, noise, options.blur)
             return self._output(w, h, r), state
         hs, rs = [], []
         for t in range(x.shape[1]):
-            state = self._advance(prepared, gates[:, t], state, 0.0 if noise is None else noise[:, t])
+            state = self._advance(prepared, gates[:, t], state, options, 0.0 if noise is None else noise[:, t])
             hs.append(state.h)
             rs.append(state.read)
         return self._output(w, ad.stack(*hs, axis=1), ad.stack(*rs, axis=1)), state
 
     def _fused(
-        self, gates: Value, prepared: tuple, state: NTMState, noise: Array | None
+        self, gates: Value, prepared: tuple, state: NTMState, noise: Array | None, blur: Array | None
     ) -> tuple[Value, Value, NTMState]:
         """All steps in compiled passes; they are kept only if there is a backward pass."""
         check_form("NTM", "fused", gates, *prepared, *state)
         from pntm_np.models.ntm.fused import ntm_loop, ntm_scan_fused
 
         args = (gates, *prepared, *state)
-        found = ntm_loop(*args, keep=False, noise=noise)[0] if plain(args) else ntm_scan_fused(*args, noise=noise)
-        hs, rs, *after = found
+        ours = {"noise": noise, "blur": blur}
+        hs, rs, *after = ntm_loop(*args, keep=False, **ours)[0] if plain(args) else ntm_scan_fused(*args, **ours)
         return hs, rs, NTMState(*after)
 
     def step(self, w: Weights, x: Value, state: NTMState, options: Options) -> tuple[Value, NTMState]:

@@ -60,7 +60,7 @@ def ntm_case(rng, batch, length, heads, n, m, c):
     def definition(gates, recurrent, W, b, *state):
         state, hs, rs = NTMState(*state), [], []
         for t in range(length):
-            state = layer._advance((recurrent, W, b), gates[:, t], state)
+            state = layer._advance((recurrent, W, b), gates[:, t], state, Options())
             hs.append(state.h)
             rs.append(state.read)
         return ad.stack(*hs, axis=1), ad.stack(*rs, axis=1), *state
@@ -81,7 +81,7 @@ def test_ntm(length: int, heads: int, n: int, m: int, c: int):
     compare(ntm_scan_fused, definition, arrays, rng, bound=1e-9)
 
 
-def test_ntm_under_noise_of_its_own_for_every_step():
+def test_ntm_under_noise_of_its_own_for_every_step_and_blur_of_its_own_for_every_row():
     layer, d = NTM(2, 3, 4), 5
     rng = np.random.default_rng(0)
     w = {k: 0.5 * rng.standard_normal(s) for k, s in layer.shapes(d).items()}
@@ -89,7 +89,8 @@ def test_ntm_under_noise_of_its_own_for_every_step():
 
     def run(form: str):
         draws = np.random.default_rng(1)
-        options = Options(form, noise=lambda logits: logits + draws.standard_normal(logits.shape))
+        noise = lambda logits: logits + draws.standard_normal(logits.shape)  # noqa: E731
+        options = Options(form, noise=noise, blur=np.array([0.0, 0.3, 0.07]))
 
         def outputs(x, *values):
             y, state = layer.sequence(dict(zip(names, values, strict=True)), x, start, options)

@@ -172,6 +172,22 @@ def test_noise_disturbs_gates_and_shifts_of_an_ntm_and_nothing_else(form: str):
         np.testing.assert_allclose(f, e, rtol=1e-9, atol=1e-12)  # sharpening magnifies rounding, step by step
 
 
+def test_blur_spreads_a_share_of_every_shift():
+    """A head with blurred shifts is where the mean of two is: one with its shifts, and one that goes anywhere."""
+    layer, d = NTM(2, 3, 4), 5
+    w, x = weights(layer.shapes(d)), rng.standard_normal((2, 1, d))
+    h = rng.standard_normal((2, 4))
+    plain = layer.controls(w, d, h).shift
+    found = layer._controls(*layer._prepared(w, d)[1:], h, Options(blur=np.array([0.0, 0.3]))).shift
+    np.testing.assert_array_equal(found[0], plain[0])
+    np.testing.assert_allclose(found[1], 0.7 * plain[1] + 0.1, rtol=1e-12)
+    start = layer.start(np, 2, d, 6, np.float64)
+    for form in ("sequential", *(["fused"] if compiled() else [])):
+        sharp, _ = layer.sequence(w, x, start, Options(form))
+        blurred, _ = layer.sequence(w, x, start, Options(form, blur=np.array([0.0, 0.3])))
+        assert np.array_equal(sharp[0], blurred[0]) and not np.array_equal(sharp[1], blurred[1])
+
+
 def test_where_training_starts():
     p = build("transformer-fire", 6).init(np.random.default_rng(0))
     assert p["blocks.0.mixer.c"] == np.float32(0.1) and p["blocks.0.mixer.L"] == 1

@@ -41,7 +41,7 @@ def samples(config: Config, step: int):
 
 def at(config: Config, **given) -> Pace:
     """What a step is made with if nothing else is said."""
-    return Pace(config.lr, 0.0, config.most_cells(), None)._replace(**given)
+    return Pace(config.lr, 0.0, 0.0, config.most_cells(), None)._replace(**given)
 
 
 def test_adam_as_published(rng):
@@ -231,6 +231,30 @@ def test_half_of_a_batch_is_rounded():
     assert report.loss == pytest.approx(expected, rel=1e-5) and not np.allclose(soft, hard, atol=1e-3)
 
 
+def test_blur_is_doubled_once_learnt_and_falls_with_the_noise():
+    cfg = config(model="ntm", sizes={}, steps=200, cool_down=4, blur=0.1)
+    with Workers(1) as workers:
+        params = learner(cfg, workers).flat
+    stands = [Progress(params, None), Progress(params, None, learnt_at=5), Progress(params, None, learnt_at=5, end=9)]
+    assert [pace(cfg, 8, progress).blur for progress in stands] == pytest.approx([0.1, 0.2, 0.1])
+
+
+def test_every_second_row_is_blurred():
+    cfg, seen = config(model="ntm", sizes={}, batch_size=5), []
+    with Workers(1) as workers:
+        one = learner(cfg, workers)
+        run = one.architecture.run
+
+        def watched(params, tokens, state, options):
+            seen.append(options.blur)
+            return run(params, tokens, state, options)
+
+        object.__setattr__(one.architecture, "run", watched)
+        one.step(samples(cfg, 1), 1, at(cfg, blur=0.25))
+        one.step(samples(cfg, 1), 2, at(cfg))
+    assert seen[0].tolist() == [0, 0.25, 0, 0.25, 0] and seen[1] is None
+
+
 def test_noise_is_normal_and_its_own_for_every_step_and_shard():
     drawn = [Noise(0.5, generator(9, 1, k), "cpu")(np.zeros((201, 99), np.float32)) for k in range(10)]
     assert not np.any([part[::2] for part in drawn]), "every second row is left alone"
@@ -309,6 +333,7 @@ def test_on_a_device_a_step_is_the_same_and_synchronises_once(name: str):
     sizes = SMALL if name == "pntm" else {}
     host, device = (config(model=name, form="chunked", sizes=sizes, backend=b) for b in ("cpu", "standin"))
     like = at(host, noise=1.0, rounding=(FIRST, LAST)) if name == "pntm" else at(host)
+    like = like._replace(noise=0.5, blur=0.1) if name == "ntm" else like
     with Workers(1) as workers:
         for step in (1, 2, 3):  # each from the start: Adam's first steps make much of the sign of a gradient near 0
             on_host, on_device = learner(host, workers), learner(device, workers)

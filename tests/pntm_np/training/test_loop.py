@@ -153,7 +153,7 @@ config = Config.of(TASKS["parity-check"], "paper", batch_size=64)
 start = Progress.start(config, generator(PARAMETERS, 0))
 with Workers(int(sys.argv[1])) as workers:
     learner = Learner(config, start.params, start.moments, workers)
-    like = Pace(5e-4, 1.0, 96, (0.01, 0.5))
+    like = Pace(5e-4, 1.0, 0.0, 96, (0.01, 0.5))
     learner.step(batch(TASKS["parity-check"], np.random.default_rng(0), 30, 64), 1, like)
 print(hashlib.sha256(learner.flat.tobytes()).hexdigest())
 """
