@@ -17,7 +17,7 @@ from tasks import Task, TaskError, check_name, check_symbols
 LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "samples": 10**7}
 MOST_CELLS = 10**7
 SOLVED = 0.99, 3  # of the training lengths are answered, at so many evaluations in a row: the last steps may begin
-SINCE = {"blur": 0.0}  # options that are newer than the first results: what a file that lacks them means
+SINCE = {"blur": 0.0}  # options newer than the first results; files leave them out where they are off
 Cells = int | tuple[int, int]  # of the memory: so many, or a number that is drawn between two for every step
 
 
@@ -134,7 +134,8 @@ class Config:
         return cells if isinstance(cells, int) else cells[1]
 
     def as_json(self) -> Json:
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        given = {k: v for k, v in asdict(self).items() if k not in SINCE or v != SINCE[k]}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
 
     @classmethod
     def from_json(cls, content: Any) -> Config:

@@ -51,3 +51,9 @@ def test_machines_meet_smaller_memories_than_the_papers_and_ntm_those_of_the_eva
 def test_the_papers_memory_sizes_follow_from_its_lengths():
     assert (protocol.TRAINING_MEMORY, protocol.EVALUATION_MEMORY) == (96, 256)
     assert (protocol.LONGEST, protocol.BENCH_LENGTHS[0], protocol.BENCH_LENGTHS[-1]) == (120, 8, 65_536)
+
+
+def test_an_option_newer_than_the_first_results_leaves_files_without_it_as_they_were():
+    off, on = Config.of(TASK, "recipe"), Config.of(TASK, "recipe", model="ntm", blur=0.1)
+    assert "blur" not in off.as_json() and on.as_json()["blur"] == 0.1
+    assert Config.from_json(off.as_json()) == off and Config.from_json(on.as_json()) == on
