@@ -26,7 +26,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "rounding": True,
         "tau": "auto",
     },
-    "ntm": MACHINE | {"batch_size": 32, "restart_after": 2_000, "cool_down": 6_000},
+    "ntm": MACHINE | {"batch_size": 32, "restart_after": 2_000, "cool_down": 6_000, "blur": 0.1},
     "lstm": BASELINE | {"steps": 40_000, "cool_down": 8_000},
     "mingru": BASELINE | {"steps": 40_000, "cool_down": 8_000},
     "transformer": BASELINE | {"steps": 20_000, "cool_down": 4_000},
