@@ -1,6 +1,6 @@
-"""The six problems that the machines learn; NumPy only, independent of ``autodiff`` and ``pntm_np``.
+"""The six problems that the models learn. They need only NumPy, and neither ``autodiff`` nor ``pntm_np``.
 
-One file each; ``task`` says what a task is, ``batch`` makes samples to train on, ``registry`` knows all by name.
+Each has its own file. ``task`` defines what a task is, ``batch`` makes training samples, ``registry`` finds tasks.
 """
 
 from tasks.batch import Batch, batch

@@ -1,4 +1,4 @@
-"""Samples as a model is trained on them: every token predicts the next, and the loss covers the answer."""
+"""Training batches: the model predicts the next token at every position, and the loss covers the answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tasks.task import NOTHING, Task
 
 class Batch(NamedTuple):
     tokens: np.ndarray  # (B, T): x | y
-    targets: np.ndarray  # (B, T): the token after each
-    mask: np.ndarray  # (B, T): which targets count: y, and its end token if there is one
+    targets: np.ndarray  # (B, T): the token that follows each of them
+    mask: np.ndarray  # (B, T): whether a target counts, as those in y and its end token (if any) do
 
 
 def batch(task: Task, rng: np.random.Generator, length: int, size: int) -> Batch:
-    """Samples of one length. What stands after the end of a shorter answer is masked, and of no influence."""
+    """``size`` samples of one length. The padding after a shorter answer is masked and has no effect on the loss."""
     x, y = task.sample(rng, length, size)
     if task.end_token:
         y = np.concatenate([y, np.full((size, 1), NOTHING)], axis=1)

@@ -4,11 +4,11 @@ import numpy as np
 
 from tasks.task import NOTHING, Task, TaskError
 
-PLUS = 2  # its token; bits are their own
+PLUS = 2  # the token of +; the tokens of the bits are 0 and 1
 
 
 class BinaryAddition(Task):
-    """The sum of two binary numbers, lowest bit first. The sum has no zeros at its high end; zero is 0.
+    """The sum of two binary numbers, lowest bit first. It is written without leading zeros; zero is ``0``.
 
     >>> BinaryAddition().solve("01101+101")
     '11011'
@@ -28,7 +28,7 @@ class BinaryAddition(Task):
         return text
 
     def nearest_length(self, length: int) -> int:
-        return max(length, 3)  # each operand has a bit
+        return max(length, 3)  # each operand has at least one bit
 
     def solve(self, text: str) -> str:
         first, second = (int(bits[::-1], 2) for bits in self.check(text).split("+"))
@@ -37,10 +37,10 @@ class BinaryAddition(Task):
     def sample(self, rng: np.random.Generator, length: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
         length = self.nearest_length(length)
         x = rng.integers(0, 2, (batch, length))
-        plus = rng.integers(1, length - 1, (batch, 1))  # every place leaves length - 1 bits: all inputs are as likely
+        plus = rng.integers(1, length - 1, (batch, 1))  # wherever it is, length - 1 bits remain: inputs are uniform
         np.put_along_axis(x, plus, PLUS, axis=1)
 
-        places = np.arange(length)  # one more than the longest sum without its carry
+        places = np.arange(length)  # one more than the longest sum has
         first = np.where(places < plus, x, 0)
         second = np.take_along_axis(x, np.minimum(plus + 1 + places, length - 1), axis=1)
         second = np.where(plus + 1 + places < length, second, 0)

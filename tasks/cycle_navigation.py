@@ -6,7 +6,7 @@ from tasks.task import Task
 
 
 class CycleNavigation(Task):
-    """The place on a cycle of five after every move: s stays, i goes one forward, d one back; it starts at 0.
+    """The position on a cycle of five after each move, starting at 0: s stays, i steps forward, d steps back.
 
     >>> CycleNavigation().solve("siidis")
     '012122'

@@ -6,7 +6,7 @@ from tasks.task import Task
 
 
 class DuplicateString(Task):
-    """The input twice.
+    """The input, written twice.
 
     >>> DuplicateString().solve("aabba")
     'aabbaaabba'

@@ -4,14 +4,14 @@ import numpy as np
 
 from tasks.task import Task, TaskError
 
-PLUS, MINUS, TIMES = 5, 6, 7  # their tokens; digits are their own
+PLUS, MINUS, TIMES = 5, 6, 7  # their tokens; the token of a digit is the digit
 
 
 class ModularArithmetic(Task):
     """The value of an expression modulo 5, step by step.
 
-    Terms are products of digits. For every digit three symbols: the sign of its term, the product of that term so
-    far, and the sum of the terms before it; at the end the value of the whole.
+    Terms are products of digits. The answer has three symbols for every digit (the sign of its term, the product of
+    that term so far, and the sum of the terms before it) and ends with the value of the whole expression.
 
     >>> ModularArithmetic().solve("1+2-4")
     '+10+21-434'
@@ -31,7 +31,7 @@ class ModularArithmetic(Task):
         for place, symbol in enumerate(text, 1):
             if symbol.isdigit() != (place % 2 == 1):
                 expected = "a digit" if place % 2 else "one of + - *"
-                raise TaskError(f"{self.name}: symbol {symbol!r} at place {place}; expected {expected}")
+                raise TaskError(f"{self.name}: symbol {symbol!r} at position {place}; expected {expected}")
         if len(text) % 2 == 0:
             raise TaskError(f"{self.name}: the text ends with {text[-1]!r}; expected a digit after it")
         return text

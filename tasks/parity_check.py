@@ -6,7 +6,7 @@ from tasks.task import Task
 
 
 class ParityCheck(Task):
-    """For every prefix of the input: 1 if its number of a's is even, 0 if it is odd.
+    """For every prefix of the input, 1 if it has an even number of a's and 0 if it has an odd number.
 
     >>> ParityCheck().solve("aaabba")
     '010001'

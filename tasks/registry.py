@@ -1,4 +1,4 @@
-"""Tasks by name: the six of the paper, and those in a file of the user's own."""
+"""Find tasks by name: the six of the paper, and those that users define in files of their own."""
 
 from __future__ import annotations
 
@@ -20,21 +20,12 @@ from tasks.parity_check import ParityCheck
 from tasks.reverse_string import ReverseString
 from tasks.task import END, NOTHING, SEPARATOR, Task, TaskError
 
-TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        ParityCheck(),
-        CycleNavigation(),
-        ReverseString(),
-        DuplicateString(),
-        ModularArithmetic(),
-        BinaryAddition(),
-    )
-}
+SIX = (ParityCheck(), CycleNavigation(), ReverseString(), DuplicateString(), ModularArithmetic(), BinaryAddition())
+TASKS: dict[str, Task] = {task.name: task for task in SIX}
 
 
 def find(text: str) -> Task:
-    """The task called ``text``: a name or an unambiguous beginning of one, or ``path/to/file.py:Name``."""
+    """The task that ``text`` names: a name, an unambiguous prefix of one, or ``path/to/file.py:Name``."""
     path, colon, name = text.rpartition(":")
     if colon and path.endswith(".py"):
         return from_file(Path(path), name)
@@ -42,7 +33,7 @@ def find(text: str) -> Task:
 
 
 def full_name(text: str, names: list[str], kind: str) -> str:
-    """The one of ``names`` that is, or begins with, ``text``; the nearest one is suggested if there is none."""
+    """The name that equals ``text`` or is the only one to begin with it; if there is none, the error suggests one."""
     if text in names:
         return text
     meant = [name for name in names if text and name.startswith(text.lower())]
@@ -55,14 +46,14 @@ def full_name(text: str, names: list[str], kind: str) -> str:
 
 
 def from_file(path: Path, name: str) -> Task:
-    """The task called ``name`` in a Python file. The file is run: name only files that you trust."""
+    """The task called ``name`` in a Python file. The file is executed: name only files that you trust."""
     if not path.is_file():
         raise TaskError(f"{path}: no such file")
     spec = importlib.util.spec_from_file_location(f"user_task_{path.stem}", path)
-    assert spec and spec.loader  # as of every file that ends with .py
+    assert spec and spec.loader  # true for every path that ends with .py
     module = importlib.util.module_from_spec(spec)
     try:
-        sys.modules[spec.name] = module  # dataclasses look their own module up
+        sys.modules[spec.name] = module  # dataclasses look up the module that they are defined in
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise TaskError(f"{path} does not run: {where(error, path)}") from None
@@ -76,7 +67,7 @@ def from_file(path: Path, name: str) -> Task:
             raise TaskError(f"it is a {type(task).__name__}; expected a subclass of tasks.Task")
         task.name = task.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
         if task.name in TASKS:
-            raise TaskError(f"it is called {task.name!r}, as one of the six: give it another name")
+            raise TaskError(f"it is called {task.name!r}, like one of the six: give it another name")
         task.source = f"{path}:{name}"
         checked = Checked(task, path)
         check_task(checked)
@@ -88,7 +79,7 @@ def from_file(path: Path, name: str) -> Task:
 
 
 def where(error: BaseException, path: Path) -> str:
-    """An exception in one line, with the line of the user's file that it came from."""
+    """Describe an exception in one line, with the line number in the user's file where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     lines += [error.lineno] if isinstance(error, SyntaxError) else []
@@ -98,7 +89,7 @@ def where(error: BaseException, path: Path) -> str:
 
 
 class Checked(Task):
-    """A task of the user's own that is believed in nothing: what it answers is checked every time."""
+    """A user's own task, which is not trusted: everything that it returns is checked, every time."""
 
     def __init__(self, task: Task, path: Path) -> None:
         self.task, self.path = task, path
@@ -129,17 +120,17 @@ class Checked(Task):
     def sample(self, rng: np.random.Generator, length: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
         x, y = self.ask("sample", rng, length, batch)
         for kind, array, allowed in (("inputs", x, self.inputs), ("answers", y, self.outputs)):
-            what = f"{self.name}: sample(rng, {length}, {batch}) gives {kind}"
+            what = f"{self.name}: sample(rng, {length}, {batch}) returns {kind}"
             shaped = isinstance(array, np.ndarray) and array.ndim == 2 and len(array) == batch
             if not shaped or array.dtype.kind not in "iu":
                 raise TaskError(f"{what} that are no integer array of {batch} rows")
             known = [self.symbols.index(symbol) for symbol in allowed] + [NOTHING] * (kind == "answers")
             if not np.isin(array, known).all():
-                raise TaskError(f"{what} with other tokens than those of {allowed!r}")
+                raise TaskError(f"{what} with tokens other than those of {allowed!r}")
         if x.shape[1] != self.nearest_length(length):
             raise TaskError(f"{self.name}: inputs for length {length} have length {x.shape[1]}")
         if np.any(y[:, :1] == NOTHING) or not y.shape[1] or np.any(np.diff((y != NOTHING).astype(int)) > 0):
-            raise TaskError(f"{self.name}: an answer is empty or has a gap; expected symbols, then nothing")
+            raise TaskError(f"{self.name}: an answer is empty or has a gap; expected symbols, then padding")
         return x, y
 
 
@@ -147,7 +138,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def check_name(name: object) -> None:
-    """A task's name stands in directories, files and messages."""
+    """Refuse names that cannot appear in directories, files and messages."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise TaskError(f"its name is {name!r:.60}; expected letters, digits and . _ - only")
 
@@ -160,7 +151,7 @@ def check_symbols(symbols: object, what: str = "symbols") -> None:
 
 
 def check_task(task: Task) -> None:
-    """Whether it is a task: its alphabet is one, and its samples are what ``solve`` says."""
+    """Refuse a task with an invalid alphabet, or whose samples disagree with ``solve``."""
     check_name(task.name)
     for attribute in ("symbols", "inputs", "outputs"):
         text = getattr(task, attribute)

@@ -6,7 +6,7 @@ from tasks.task import Task
 
 
 class ReverseString(Task):
-    """The input from its end to its start.
+    """The input, reversed.
 
     >>> ReverseString().solve("aabba")
     'abbaa'

@@ -102,7 +102,7 @@ CASES: list[tuple[list[str], int, str]] = [
     (["eval", "heads", "--lengths", "1000000", "--memory-size", "ample"], 5, "lower --lengths"),
     (["eval", "heads", "--memory-size", "amp"], 2, "or ample"),
     *[(["solve", "good", text], 2, "parity-check") for text in ("", "x", "ab|", "$", "a b", "AB", "01", "ab\n", "é", "\x1b[2J")],
-    (["solve", "good", "ab", "x"], 2, "'x' at place 1"),
+    (["solve", "good", "ab", "x"], 2, "'x' at position 1"),
     (["solve", "good"], 2, "no text"),
     *[(["trace", "heads", text, "-o", "t.html"], 2, "parity-check") for text in ("", "x", "ab|", "$", "AB", "é")],
     *[(["trace", "heads", "ab", "-o", v], 2, "--out") for v in ("", "t", "t.gif", "t.html/", "no/such/dir.html", ".html", "t.jsonl")],

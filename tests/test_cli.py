@@ -152,7 +152,7 @@ def test_solve_as_json_and_from_stdin(machine):
     for bad in (b"a\xff\n", "aé\n".encode("latin-1")):
         command = [sys.executable, "-m", "cli", "solve", str(machine)]
         done = subprocess.run(command, input=bad, capture_output=True, timeout=LIMIT)
-        assert done.returncode == 2 and b"Traceback" not in done.stderr and b"at place 2" in done.stderr
+        assert done.returncode == 2 and b"Traceback" not in done.stderr and b"at position 2" in done.stderr
 
 
 def test_eval_as_json_and_as_a_picture(machine, tmp_path):

@@ -381,7 +381,7 @@ TABLE = {
          "mask = np.concatenate([np.zeros((size, x.shape[1]), bool), y != NOTHING], axis=1)\n    mask[:, x.shape[1]] = False\n",
          "tasks/test_tasks.py::test_a_batch_predicts_the_answer_and_nothing_else"),
         ("asking for an end token changes the task for everyone",
-         "tasks/task.py", "reading = copy.copy(self)", "reading = self",
+         "tasks/task.py", "variant = copy.copy(self)", "variant = self",
          "tasks/test_tasks.py::test_tokens_are_symbols_then_separator_then_an_end_if_there_is_one"),
         ("even lengths of expressions become the next shorter one",
          "tasks/modular_arithmetic.py", "return length + (length % 2 == 0)", "return length - (length % 2 == 0)",

@@ -102,7 +102,7 @@ LATE = """
         ("x, None", "no integer array of 8 rows"),
         ("x[:4], x[:4]", "no integer array of 8 rows"),
         ("x * 1.0, x", "no integer array"),
-        ("x, x + 1", "other tokens than those of 'ab'"),
+        ("x, x + 1", "tokens other than those of 'ab'"),
         ("x, x - 1", "is empty or has a gap"),
         ("x[:, :7], x", "have length 7"),
         ("x, x[:, :0]", "is empty or has a gap"),

@@ -145,11 +145,11 @@ def test_lengths_that_have_no_input_become_the_next():
 
 
 BAD_TEXTS = {
-    "parity-check": {"": "is empty", "abc": "'c' at place 3", "ab0": "'0' at place 3"},
-    "cycle-navigation": {"s1": "'1' at place 2"},
-    "reverse-string": {"a b": "' ' at place 2"},
-    "duplicate-string": {"a|b": "'|' at place 2"},
-    "modular-arithmetic": {"1+": "ends with '+'", "12": "place 2; expected one of + - *", "+1": "expected a digit"},
+    "parity-check": {"": "is empty", "abc": "'c' at position 3", "ab0": "'0' at position 3"},
+    "cycle-navigation": {"s1": "'1' at position 2"},
+    "reverse-string": {"a b": "' ' at position 2"},
+    "duplicate-string": {"a|b": "'|' at position 2"},
+    "modular-arithmetic": {"1+": "ends with '+'", "12": "position 2; expected one of + - *", "+1": "expected a digit"},
     "binary-addition": {"11": "not a sum", "+1": "not a sum", "1+": "not a sum", "1+1+1": "not a sum", "1+2": "'2'"},
 }
 
