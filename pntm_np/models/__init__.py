@@ -1,4 +1,4 @@
-"""All architectures that the paper compares, each with a whole-sequence and a step-by-step form of the same machine."""
+"""All architectures that the paper compares, each of which runs on whole sequences and step by step."""
 
 from pntm_np.models.architecture import Architecture
 from pntm_np.models.attention.layer import Attention

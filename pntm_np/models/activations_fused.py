@@ -24,7 +24,7 @@ positive, positive_back = elementwise(_positive), elementwise(_positive_back)
 
 @kernel
 def _softmax_of_three(x, y):
-    """Loops over all rows become vector code; loops over three numbers would not."""
+    """Loops over all rows vectorize; loops over three numbers would not."""
     for r in range(len(x)):
         a, b, c = x[r, 0], x[r, 1], x[r, 2]
         top = b if b > a else a

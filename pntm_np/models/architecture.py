@@ -1,7 +1,7 @@
 """A model: an embedding, a stack of mixers, a decoder.
 
-``run`` takes a whole sequence of tokens and ``step`` one token; both take a state and return the next one, and are the
-same machine. Parameters are a flat dict by the names of a checkpoint: ``blocks.0.mixer.W_z``.
+``run`` takes a whole sequence of tokens and ``step`` one token; both take a state, return the next one, and compute the
+same function. Parameters are a flat dict with the names that checkpoints use, such as ``blocks.0.mixer.W_z``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Architecture(Stack):
     def forward(
         self, params: Weights, tokens: Array, memory_size: int = TRAINING_MEMORY, options: Options = DEFAULT
     ) -> Value:
-        """Logits (B, T, V) of whole sequences from their start: what training calls."""
+        """Logits (B, T, V) of whole sequences, from the initial state; training calls this."""
         self._check_tokens(tokens, 2)
         embedding = ad.stop_gradient(params["embed.weight"])
         start = self.initial_state(tokens.shape[0], memory_size, xp=ad.array_module(embedding), dtype=embedding.dtype)
@@ -55,12 +55,12 @@ class Architecture(Stack):
 
     @property
     def looked_up(self) -> set[str]:
-        """The matrices that meet the symbols of the vocabulary, not every token."""
+        """The matrices that are multiplied once for each symbol of the vocabulary, not for every token."""
         name, mixer = self.places[0]
         return {"embed.weight", *(f"{name}{k}" for k in mixer.prepares if self.names)}
 
     def _embedded(self, params: Weights, tokens: Array) -> Value:
-        """What the first mixer takes for each token."""
+        """The input of the first mixer for each token."""
         table = params["embed.weight"]
         if self.names:
             name, mixer = self.places[0]

@@ -1,4 +1,4 @@
-"""The two models of the paper's efficiency experiment: mixers on vectors, plain composition, no norm, no residual."""
+"""The two models of the paper's efficiency experiment: mixers applied one after the other, with no norm or residual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained machine in one safetensors file: parameters by name, and what they belong to as JSON in the metadata."""
+"""A trained model in one safetensors file: parameters by name, and its configuration as JSON in the metadata."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pntm_np.runtime.files import write_atomically
 from pntm_np.runtime.sealed import Shapes, check_shapes, pack, unpack
 from pntm_np.runtime.untrusted import CheckpointError, Json
 
-KIND = "machine-2"  # the version of the file
+KIND = "machine-2"  # the kind and version of the file
 
 
 class Model:
-    """A machine with its parameters: ``forward``, ``step`` and ``initial_state``.
+    """An architecture with its parameters: ``forward``, ``step`` and ``initial_state``.
 
-    ``training`` says how it was trained, if it was: the task, its symbols, the longest input, and so on. ``thresholds``
-    were chosen at the end of its training; it runs with them unless it is told otherwise.
+    ``training`` records how it was trained, if it was: the task, its symbols, the longest input, and so on.
+    ``thresholds`` were chosen at the end of training; the model runs with them unless it is given other options.
     """
 
     def __init__(
@@ -43,21 +43,21 @@ class Model:
 
     @classmethod
     def new(cls, name: str, vocabulary: int, rng: np.random.Generator, **sizes: int) -> Model:
-        """A machine that has learnt nothing yet."""
+        """An untrained model."""
         return cls(name, vocabulary, sizes, build(name, vocabulary, **sizes).init(rng))
 
     def to(self, device: str) -> Model:
-        """The same machine with its parameters on another device."""
+        """The same model with its parameters on another device."""
         params = {name: to_device(w, device) for name, w in self.params.items()}
         return self.with_params(params)
 
     def with_params(self, params: Params) -> Model:
-        """The same machine with other parameters."""
+        """The same model with other parameters."""
         return Model(self.name, self.vocabulary, self.sizes, params, self.training, self.thresholds)
 
     @property
     def options(self) -> Options:
-        """How it is run if nothing else is said: with its own thresholds, if it has any."""
+        """How it is run by default: with its own thresholds, if it has any."""
         return Options(**(self.thresholds or Thresholds())._asdict())
 
     def forward(self, tokens: Array, memory_size: int = TRAINING_MEMORY, options: Options | None = None) -> Array:
@@ -75,7 +75,7 @@ class Model:
 
 
 def save(path: str | os.PathLike, model: Model) -> None:
-    """Write the model beside ``path``, sync it, and put it in place in one step."""
+    """Write the model to a temporary file beside ``path``, sync it, and move it into place atomically."""
     check_shapes(model.architecture.shapes(), {k: tuple(v.shape) for k, v in model.params.items()})
     for name, w in model.params.items():
         if w.dtype.kind != "f":
@@ -90,7 +90,7 @@ def save(path: str | os.PathLike, model: Model) -> None:
 
 
 def load(path: str | os.PathLike) -> Model:
-    """The model in a checkpoint; ``CheckpointError`` if it is none, OSError if it cannot be read."""
+    """The model in a checkpoint; ``CheckpointError`` if the file is not a valid one, OSError if it cannot be read."""
     config, params = unpack(path, KIND, _expected)
     kept = config.get("thresholds")
     thresholds = None if kept is None else Thresholds(**kept)
@@ -98,7 +98,7 @@ def load(path: str | os.PathLike) -> Model:
 
 
 def _expected(config: Json) -> Shapes:
-    """The parameters of a configuration that is not trusted yet."""
+    """The shapes of the parameters that an untrusted configuration asks for."""
     name, vocabulary, sizes, training = (config.get(key) for key in ("model", "vocabulary", "sizes", "training"))
     if not (isinstance(name, str) and type(vocabulary) is int and isinstance(sizes, dict)):
         raise CheckpointError("its configuration is not readable")

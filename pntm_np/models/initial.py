@@ -1,4 +1,4 @@
-"""Where training starts. All randomness is drawn on the host."""
+"""Initial weights. All random numbers are drawn on the host."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ import numpy as np
 
 from pntm_np.models.layers import Params
 
-TRUNCATED = 0.87962566103423978  # deviation of a standard normal number that is drawn again while it is beyond +-2
-
-
+TRUNCATED = 0.87962566103423978  # standard deviation of a standard normal distribution truncated to +-2
 STARTS = ("uniform", "flax")
 
 
 def initial_weight(rng: np.random.Generator, name: str, shape: tuple[int, ...], start: str = "uniform") -> np.ndarray:
-    """Norms 1 and 0, biases 0, FIRE's c and L as in the paper. The paper says nothing of the rest, so there are two:
+    """Norms start at scale 1 and bias 0, biases at 0, FIRE's c and L as in the paper. The paper does not give the rest:
 
-    uniform: linear weights in +-1/sqrt(fan_in), the embedding normal with variance 1.
-    flax: as Flax does by default, linear weights truncated normal with variance 1 / fan_in, the embedding normal with
+    uniform: linear weights uniform in +-1/sqrt(fan_in), the embedding normal with variance 1.
+    flax: the defaults of Flax, linear weights truncated normal with variance 1 / fan_in, the embedding normal with
     variance 1 / width.
     """
     last = name.rsplit(".", 1)[-1]
@@ -35,7 +33,7 @@ def initial_weight(rng: np.random.Generator, name: str, shape: tuple[int, ...], 
 
 
 def _truncated_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """With variance 1."""
+    """Normal numbers within two standard deviations, scaled to variance 1."""
     drawn = rng.standard_normal(shape)
     while (beyond := np.abs(drawn) > 2).any():
         drawn[beyond] = rng.standard_normal(int(beyond.sum()))
@@ -43,10 +41,10 @@ def _truncated_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.nd
 
 
 def decide_heads(weights: Params, gain: float) -> Params:
-    """The second half of every P-NTM layer's heads with shift weights multiplied by ``gain``.
+    """Multiply the shift weights of the second half of every P-NTM layer's heads by ``gain``.
 
-    Heads whose shifts are all alike blur over the whole memory within a few steps and then have little to learn from;
-    heads that begin nearly one-hot stay sharp, but are slow to change their minds. So there are some of each.
+    Heads that start with equal shift probabilities blur over the whole memory within a few time steps and then get
+    little gradient; heads that start nearly one-hot stay sharp but change slowly. So there are some of each.
     """
     return {name: _decided(w, gain) if name.endswith((".W_r", ".W_w")) else w for name, w in weights.items()}
 

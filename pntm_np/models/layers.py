@@ -1,4 +1,4 @@
-"""What the models share: linear maps, norms, the feed-forward sublayer, and how gates are rounded."""
+"""What the models share: linear maps, norms, the feed-forward sublayer, and the rounding of gates."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import autodiff as ad
 from autodiff import Array, Pullback, Value, host
 
 V = TypeVar("V")
-Params = dict[str, Array]  # by their names, as plain arrays
-Weights = Mapping[str, Value]  # the same as a layer takes them, which may be recorded
+Params = dict[str, Array]  # plain arrays by name
+Weights = Mapping[str, Value]  # the parameters as a layer sees them: in training they are Tensors
 
 
 def part(weights: Mapping[str, V], prefix: str) -> dict[str, V]:
-    """The parameters whose names begin with ``prefix``, without it."""
+    """The parameters whose names begin with ``prefix``; it is removed from the names."""
     start = len(prefix)
     return {name[start:]: w for name, w in weights.items() if name.startswith(prefix)}
 
@@ -35,27 +35,22 @@ def feed_forward(weights: Weights, x: Value) -> Value:
 
 
 def block_shapes(width: int) -> dict[str, tuple[int, ...]]:
-    """Everything of a residual block but its mixer."""
-    return {
-        "norm1.scale": (width,),
-        "norm1.bias": (width,),
-        "norm2.scale": (width,),
-        "norm2.bias": (width,),
-        "ffn.W_in": (4 * width, width),
-        "ffn.W_out": (width, 4 * width),
-    }
+    """The parameters of a residual block without those of its mixer."""
+    norms = {f"norm{i}.{name}": (width,) for i in (1, 2) for name in ("scale", "bias")}
+    return norms | {"ffn.W_in": (4 * width, width), "ffn.W_out": (width, 4 * width)}
 
 
 def closed(z: Value, *, tau: float | Array) -> Value:
-    """Gates below tau exactly 0, above 1 - tau exactly 1: at inference what is kept does not fade."""
+    """Snap gates below tau to 0 and gates above 1 - tau to 1: at inference, a state that is kept does not fade."""
     value = ad.stop_gradient(z)
     return ad.where(value < tau, 0.0, ad.where(value > 1 - tau, 1.0, z))
 
 
 @ad.differentiable
 def straight_through(x: Array, *, rounding: Callable[..., Value], tau: Array) -> tuple[Array, Pullback]:
-    """Rows 0, 2, .. of x (rows, ...) rounded, each by its own threshold, the others as they are; the gradient passes
-    unchanged. Rounding makes a jump, whose true gradient is 0 on both sides and would not tell which of them to take.
+    """Round rows 0, 2, .. of x (rows, ...), each by its own threshold, and leave the others as they are.
+
+    The gradient passes unchanged: rounding itself has slope 0 on both sides of a jump, which teaches nothing.
     """
     y = x.copy()
     y[::2] = rounding(x[::2], tau=tau.reshape(-1, *[1] * (x.ndim - 1)))

@@ -1,4 +1,4 @@
-"""minGRU: gates and candidates from the input alone, so that the state is one gated scan."""
+"""minGRU: gates and candidates depend on the input alone, so that the states are one gated scan."""
 
 from __future__ import annotations
 

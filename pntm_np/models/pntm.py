@@ -1,4 +1,4 @@
-"""The P-NTM layer: heads that are moved by the input alone over a memory that they write and read."""
+"""The P-NTM layer: heads write and read a memory, and the input alone determines how they move."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pntm_np.scans.memory import sequential as memory
 
 @dataclass(frozen=True)
 class PNTM(Mixer[HeadState]):
-    """A mixer of ``heads`` read and as many write heads over cells of ``cell`` numbers, a share for each write head."""
+    """A mixer with ``heads`` read and as many write heads, each of which owns a share of a cell's ``cell`` numbers."""
 
     heads: int = 4
     cell: int = 32
@@ -41,7 +41,7 @@ class PNTM(Mixer[HeadState]):
         return start_state(xp, batch, self.heads, self.heads, memory_size, self.cell // self.heads, dtype)
 
     def controls(self, w: Weights, x: Value, options: Options) -> tuple[Value, Value]:
-        """s^r and s^w (..., 2 H, 3), v = g(u) (..., H, n / H), of x (..., d): one product for all of them."""
+        """s^r and s^w (..., 2 H, 3) and v = g(u) (..., H, n / H) from x (..., d), by one matrix product."""
         H, before = self.heads, x.shape[:-1]
         of_shifts = [ad.reshape(w[name], shape=(3 * H, x.shape[-1])) for name in ("W_r", "W_w")]
         y = linear(x, ad.concatenate(*of_shifts, w["W_u"], axis=0))
@@ -51,9 +51,9 @@ class PNTM(Mixer[HeadState]):
         return s, v
 
     def output(self, w: Weights, reads: Value) -> Value:
-        """W_o applied to what every read head found, mixed by W_m: reads (..., R, W, n / H) -> (..., d)."""
+        """Reads (..., R, W, n / H) -> (..., d): W_m mixes what each read head found, then W_o joins the heads."""
         H, n, width = self.heads, self.cell, w["W_o"].shape[0]
-        mixing = ad.reshape(w["W_o"], shape=(width * H, n)) @ w["W_m"]  # W_m commutes with reading, and meets W_o first
+        mixing = ad.reshape(w["W_o"], shape=(width * H, n)) @ w["W_m"]  # W_m commutes with reading: join it to W_o
         found = ad.reshape(reads, shape=(*reads.shape[:-3], H * n))
         return linear(found, ad.reshape(mixing, shape=(width, H * n)))
 
@@ -77,7 +77,7 @@ class PNTM(Mixer[HeadState]):
             w_next = conv_shift.step(state.write_address, s[:, self.heads :])
             moved = [q, w_next, M]
         after = HeadState(*moved)
-        options.show("read address", lambda: state.read_address)  # the shift is the last thing a step does
+        options.show("read address", lambda: state.read_address)  # a step ends with the shift
         options.show("write address", lambda: state.write_address)
         options.show("memory", lambda: after.memory)
         options.show("shifts", lambda: s)

@@ -1,4 +1,4 @@
-"""g(x), minGRU's and P-NTM's activation of what is written: positive, and unbounded above."""
+"""g(x), the activation of minGRU's candidates and of the values that P-NTM writes: positive and unbounded above."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def positive(x: Array) -> tuple[Array, Pullback]:
 
 
 def positive_host(x: Array) -> Array:
-    """sigmoid(min(x, 0)) + max(x, 0) in float32, without SciPy's function, which goes one number at a time."""
+    """sigmoid(min(x, 0)) + max(x, 0) in float32, without SciPy's expit, which is not vectorized."""
     xp, (flat, y, blocks) = ad.array_module(x), host.in_blocks(x)
     for part in blocks:
         z = y[part]

@@ -1,6 +1,6 @@
-"""Compiled products of a vector and a matrix, four rows at a time: sums run along a row, and become vector code.
+"""Compiled products of a vector and a matrix, four rows at a time: loops run along a row, so that they vectorize.
 
-Vectors are rows of arrays, and go in as the array and an index: a view counts its references, and that takes time.
+A vector is a row of an array and is passed as the array and an index, because a view costs reference counting.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from autodiff.kernel import kernel
 
 @kernel
 def product(c, h, x, y, count):
-    """y[h] += c[h] x, of the first ``count`` columns: a vector times a matrix."""
+    """Vector times matrix on the first ``count`` columns: y[h] += c[h] x."""
     n = len(x)
     whole = n - n % 4
     for k in range(0, whole, 4):
@@ -32,7 +32,7 @@ def dot(x, h, y, k, count):
 
 @kernel
 def dots(x, h, y, out, count):
-    """out[h] = y x[h], of the first ``count`` columns: a matrix times a vector."""
+    """Matrix times vector on the first ``count`` columns: out[h] = y x[h]."""
     n = len(y)
     whole = n - n % 4
     for k in range(0, whole, 4):

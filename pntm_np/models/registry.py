@@ -1,4 +1,4 @@
-"""Every model by its name, at the paper's sizes."""
+"""Every model by name, with the paper's sizes as defaults."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from pntm_np.protocol import SIZES
 
 
 def _blocks(vocabulary: int, width: int, *mixers: Mixer) -> Architecture:
-    """Residual blocks."""
     return Architecture(width, mixers, vocabulary=vocabulary)
 
 
 def _alone(vocabulary: int, width: int, mixer: Mixer) -> Architecture:
-    """One mixer between embedding and decoder."""
+    """One mixer between the embedding and the decoder, without residual blocks."""
     return Architecture(width, (mixer,), ("mixer",), vocabulary)
 
 
@@ -56,14 +55,12 @@ MODELS: dict[str, Callable[..., Architecture]] = {
     "mingru": _mingru,
     **{f"transformer-{p}": _transformer(p) for p in POSITIONS},
 }
-
-
-LARGEST = {"vocabulary": 1 << 20, "depth": 1 << 10}  # a checkpoint that asks for more is not believed
+LARGEST = {"vocabulary": 1 << 20, "depth": 1 << 10}  # a checkpoint that asks for more is refused
 LARGEST_SIZE = 1 << 16
 
 
 def check_size(name: str, value: SupportsIndex) -> int:
-    """A size as a plain integer, if it is one."""
+    """Return a size as a plain integer; refuse what is not an integer, or too large."""
     limit = LARGEST.get(name, LARGEST_SIZE)
     if isinstance(value, bool) or not hasattr(value, "__index__") or not 1 <= int(value) <= limit:
         raise ValueError(f"{name} is {value!r:.60}; expected an integer from 1 to {limit:,}")
@@ -71,7 +68,7 @@ def check_size(name: str, value: SupportsIndex) -> int:
 
 
 def build(name: str, vocabulary: int, **sizes: int) -> Architecture:
-    """The model of that name; sizes that are not given are the paper's."""
+    """The model of that name; sizes default to the paper's."""
     if name not in MODELS:
         near = difflib.get_close_matches(str(name)[:60].lower(), MODELS, 1, 0.0)
         raise ValueError(f"unknown model {name!r:.60}; did you mean {near[0]!r}? There are {', '.join(MODELS)}")

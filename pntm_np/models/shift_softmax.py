@@ -1,4 +1,4 @@
-"""The distribution of a head's shift over left, stay and right."""
+"""The probabilities of a head's three shifts: left, stay and right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixers one after the other: what every model, and every bench model, is made of."""
+"""A stack of mixers, of which every model and every bench model is made."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pntm_np.models.mixer import Mixer
 from pntm_np.models.options import DEFAULT, Options
 from pntm_np.protocol import TRAINING_MEMORY
 
-States = tuple[Any, ...]  # one of each mixer, in its own form
+States = tuple[Any, ...]  # one per mixer, each of its own type
 
 
 @dataclass(frozen=True)
 class Stack:
-    """x (B, T, d) -> (B, T, d). Residual blocks, x + mixer(norm x) and then x + feed-forward(norm x), or with ``names``
-    the plain composition of mixers whose parameters are named so."""
+    """x (B, T, d) -> (B, T, d) by residual blocks: x + mixer(norm x), then x + feed-forward(norm x). If ``names`` are
+    given, mixers are composed without norms and residuals, and their parameters have these names as prefixes."""
 
     width: int
     mixers: tuple[Mixer, ...]
@@ -31,7 +31,7 @@ class Stack:
     def __post_init__(self) -> None:
         if self.width < 1:
             raise ValueError(f"width is {self.width}; expected at least 1")
-        self.shapes()  # sizes that do not fit together are found now
+        self.shapes()  # raises if sizes do not fit together
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -55,13 +55,13 @@ class Stack:
 
     @property
     def places(self) -> list[tuple[str, Mixer]]:
-        """Each mixer with the beginning of its parameters' names."""
+        """Each mixer with the prefix of its parameters' names."""
         names = self.names or [f"blocks.{i}.mixer" for i in range(len(self.mixers))]
         return [(f"{name}.", mixer) for name, mixer in zip(names, self.mixers, strict=True)]
 
     @property
     def memory(self) -> tuple[str, Mixer] | None:
-        """The first mixer with a memory, and the beginning of its parameters' names."""
+        """The first mixer with a memory, with the prefix of its parameters' names."""
         return next((place for place in self.places if place[1].has_memory), None)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -78,13 +78,13 @@ class Stack:
         return sum(math.prod(shape) for shape in self.shapes().values())
 
     def init(self, rng: np.random.Generator, dtype: DType = FLOAT32, start: str = "uniform") -> Params:
-        """Parameters that training can start from."""
+        """Initial parameters for training."""
         return {name: initial_weight(rng, name, shape, start).astype(dtype) for name, shape in self.shapes().items()}
 
     def initial_state(
         self, batch: int, memory_size: int = TRAINING_MEMORY, *, xp: Namespace = np, dtype: DType = FLOAT32
     ) -> States:
-        """The mixers' states before the first token; ``memory_size`` counts for those with a memory."""
+        """The mixers' states before the first token. ``memory_size``, in cells, applies to mixers with a memory."""
         if batch < 0:
             raise ValueError(f"batch is {batch}; expected 0 or more")
         memory_size = expect.integer("memory_size", memory_size)
@@ -104,7 +104,7 @@ class Stack:
     def through(
         self, params: Weights, x: Value, state: States, options: Options, whole: bool, prepared: bool = False
     ) -> tuple[Value, States]:
-        """A whole sequence or one step through all mixers, the first of which may have been given its vectors."""
+        """Pass a whole sequence or one time step through all mixers. ``prepared``: x is prepared for the first one."""
         after = []
         for i, ((name, mixer), before) in enumerate(zip(self.places, state, strict=True)):
             shown = options if options.observer is None else replace(options, block=i)

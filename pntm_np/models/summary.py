@@ -9,11 +9,11 @@ from pntm_np.models.stack import Stack
 from pntm_np.protocol import BENCH_MEMORY, TRAINING_MEMORY
 from pntm_np.runtime.untrusted import Json
 
-VOCABULARY = 6  # of parity-check, for which the paper's counts hold
+VOCABULARY = 6  # that of parity-check, for which the paper counts parameters
 
 
 def configuration(model: Stack) -> dict[str, int]:
-    """Width, depth, heads, cell: the columns of the paper's table, where they apply."""
+    """Width, depth, heads and cell, as far as they apply: the columns of the paper's table."""
     config = {"width": model.width} | ({} if model.names else {"depth": len(model.mixers)})
     for mixer in model.mixers:
         config |= mixer.sizes()

@@ -1,4 +1,4 @@
-"""The models' names as people write them."""
+"""The models' names as they are written in tables and figures."""
 
 TITLES = {
     "lstm": "LSTM",

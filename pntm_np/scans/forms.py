@@ -1,4 +1,4 @@
-"""Which forms there are, and which can be used where."""
+"""The forms of a scan, and where each of them can run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class FormUnavailable(PntmError, RuntimeError):
 
 
 def default_form(device: str) -> str:
-    """The fastest exact form there."""
+    """The fastest exact form on that device."""
     return "fused" if device == "cpu" and compiled() else "chunked"
 
 
 def usable_forms(forms: tuple[str, ...], device: str) -> tuple[str, ...]:
-    """Those that can run there."""
+    """Those of ``forms`` that can run on that device."""
     return tuple(f for f in forms if f != "fused" or default_form(device) == "fused")
 
 
@@ -33,7 +33,7 @@ def check_form(caller: str, form: str, *arrays: Value) -> None:
 
 
 def require_fused(caller: str, on_cpu: bool) -> None:
-    """Whether the fused form can run, known before anything is made."""
+    """Raise FormUnavailable if the fused form cannot run, before anything is computed."""
     if not compiled():
         raise FormUnavailable(f"{caller}: form 'fused' needs Numba; install it with: pip install 'pntm[fast]'")
     if not on_cpu:

@@ -1,7 +1,7 @@
-"""The innermost loops of the fused forms, compiled by Numba. Each runs along the cells, so that it becomes vector code.
+"""The innermost loops of the fused forms, compiled by Numba. Each runs along the cells, so that it vectorizes.
 
-Whole arrays and indices go in, never ``M[h, k]``: a view counts its references, and that costs as much as its loop.
-Numbers are taken from the arrays: ``1 - w`` with a literal 1 would be computed in double precision.
+Arguments are whole arrays and indices, never views such as ``M[h, k]``, whose reference counting costs as much as the
+loop. Constants have the dtype of the arrays, because ``1 - w`` with a literal 1 would be computed in double precision.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from autodiff.kernel import blend, inlined, kernel, remains
 
 
-# the addresses of all heads
+# ---- the addresses of all heads ----
 @kernel
 def move_heads(a, s, out):
     """a_t[i] = left a[i+1] + stay a[i] + right a[i-1], cyclic."""
@@ -35,7 +35,7 @@ def move(a, h, left, stay, right, out):
 
 @inlined
 def move_back(a, h, s, g, k, d_s, out):
-    """From g[k], the cotangent of a[h] moved by s[h]. A step back is a step with left and right exchanged."""
+    """From g[k], the cotangent of a[h] moved by s[h]: that of a[h] is g[k] moved with left and right exchanged."""
     m = a.shape[1]
     left, stay, right = g[k, m - 1] * a[h, 0], g[k, m - 1] * a[h, m - 1], g[k, 0] * a[h, m - 1]
     for i in range(m - 1):  # ds[j] = sum_i g[i] a[i - j]
@@ -46,7 +46,7 @@ def move_back(a, h, s, g, k, d_s, out):
     move(g, k, s[h, 2], s[h, 1], s[h, 0], out)
 
 
-# the memory, which lies as (W, n, m): a row is one number of every cell
+# ---- the memory, stored as (W, n, m): a row has one number of every cell ----
 @kernel
 def write_and_read_heads(M, w, v, q, reads):
     """M = (1 - w) M + w v in place, exact for w = 0 and w = 1; then reads (R, W, n) = q M."""
@@ -66,7 +66,7 @@ def write_and_read_heads(M, w, v, q, reads):
 
 @inlined
 def write_and_read_four(M, h, k, w, v, q, reads):
-    """The first four readers look at a number while it is at hand."""
+    """Write, and read for the first four read heads while each number is in a register."""
     r0 = M.dtype.type(0)
     r1, r2, r3 = r0, r0, r0
     for i in range(M.shape[2]):
@@ -99,7 +99,7 @@ def read(M, h, k, q, r, reads):
 
 @kernel
 def write_heads(M, j, w, v):
-    """The memory after step j, beside the one before it: M[j + 1] from M[j]."""
+    """Compute M[j + 1], the memory after step j, from M[j]."""
     for h in range(M.shape[1]):
         for k in range(M.shape[2]):
             for i in range(M.shape[3]):
@@ -108,7 +108,7 @@ def write_heads(M, j, w, v):
 
 @kernel
 def reads_back(M, j, g, g_q):
-    """What the read addresses gain from the reads of M[j]: g_q = sum over rows of g M."""
+    """Add to g_q, the cotangent of the read addresses, what comes from reading M[j]: the sum of g M over rows."""
     _, writers, width, _ = M.shape
     readers = len(g_q)
     whole_r, whole_k = readers - readers % 2, width - width % 4
@@ -126,7 +126,7 @@ def reads_back(M, j, g, g_q):
 
 @kernel
 def writes_back(carried, M, j, q, w, v, g, g_w, d_v):
-    """Carried, the cotangent of M[j + 1], gains that of its reads and becomes that of M[j]; g_w gains that of w."""
+    """carried, the cotangent of M[j + 1] without its reads, becomes that of M[j]; that of w is added to g_w."""
     writers, width, _ = carried.shape
     readers = len(q)
     for h in range(writers):
@@ -143,7 +143,7 @@ def writes_back(carried, M, j, q, w, v, g, g_w, d_v):
 
 @inlined
 def readers_back_2x4(M, j, h, k, g, r, g_q):
-    """Two readers and four rows: each number that is loaded is used twice or four times."""
+    """Two read heads and four rows at a time, so that each number is used twice or four times once it is loaded."""
     a0, a1, a2, a3 = g[r, h, k], g[r, h, k + 1], g[r, h, k + 2], g[r, h, k + 3]
     b0, b1, b2, b3 = g[r + 1, h, k], g[r + 1, h, k + 1], g[r + 1, h, k + 2], g[r + 1, h, k + 3]
     for i in range(M.shape[3]):
@@ -166,7 +166,7 @@ def memory_back(carried, h, k, g, r, q):
 
 @inlined
 def write_back_four(carried, M, j, h, k, w, v, g, q, g_w):
-    """Back through the first four readers and the write; the cotangent of v is returned."""
+    """Go back through the first four read heads and the write; return the cotangent of v."""
     g0, g1, g2, g3 = g[0, h, k], g[1, h, k], g[2, h, k], g[3, h, k]
     g_v = carried.dtype.type(0)
     for i in range(q.shape[1]):

@@ -1,4 +1,4 @@
-"""One function per recurrence: checks what it is given, then runs the form asked for."""
+"""One function per recurrence, which checks its arguments and runs the given form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pntm_np.scans.memory.sequential import memory_sequential
 Forms = dict[str, Callable[..., tuple[Value, Value]]]
 
 
-# Numba takes half a second to load: only those wait who ask for it.
+# Loading Numba takes half a second, so it is imported when a fused form runs.
 def gated_fused(*arrays: Value) -> tuple[Value, Value]:
     from pntm_np.scans.gated.fused import gated_fused
 
@@ -48,10 +48,10 @@ MEMORY: Forms = dict(zip(FORMS, (memory_sequential, memory_paper, memory_chunked
 def gated_scan(
     z: Value, c: Value, h0: Value, *, form: str = "chunked", chunk: int | None = None
 ) -> tuple[Value, Value]:
-    """h_t = (1 - z_t) h_{t-1} + z_t c_t: gates z and candidates c (B, T, ...), start h0 (B, ...).
+    """h_t = (1 - z_t) h_{t-1} + z_t c_t: gates z and candidates c (B, T, ...), initial state h0 (B, ...).
 
-    Returns the states h_1 .. h_T (B, T, ...) and h_T (B, ...). ``chunk`` is the number of steps in a chunk of the
-    chunked form, chosen by the size of the state by default.
+    Returns the states h_1 .. h_T (B, T, ...) and h_T (B, ...). ``chunk`` is the number of time steps in a chunk of the
+    chunked form; by default it depends on the size of the state.
     """
     check_arrays(z=z, c=c, h0=h0)
     _expect("z", z, len(z.shape) >= 2, "(B, T, ...)")
@@ -62,10 +62,10 @@ def gated_scan(
 
 
 def conv_shift_scan(s: Value, a0: Value, *, form: str = "chunked", chunk: int | None = None) -> tuple[Value, Value]:
-    """Addresses moved by shifts s (B, T, ..., 3), strengths of left, stay, right, from a0 (B, ..., m).
+    """Move the initial addresses a0 (B, ..., m) by shifts s (B, T, ..., 3): weights of left, stay and right.
 
-    Returns a_0 .. a_{T-1} (B, T, ..., m), the addresses *before* each step's shift, with which P-NTM reads and
-    writes, and a_T (B, ..., m). ``chunk`` is the number of steps in a chunk of the chunked form.
+    Returns a_0 .. a_{T-1} (B, T, ..., m), the addresses *before* the shift of each time step, at which P-NTM reads and
+    writes, and a_T (B, ..., m). ``chunk`` is the number of time steps in a chunk of the chunked form.
     """
     check_arrays(s=s, a0=a0)
     _expect("s", s, len(s.shape) >= 3 and s.shape[-1] == 3, "(B, T, ..., 3): left, stay, right")
@@ -82,8 +82,8 @@ def memory_scan(
     """M_t = (1 - w_t) M_{t-1} + w_t v_t in every cell, then r_t = q_t M_t, for every pair of heads.
 
     q (B, T, R, m) read addresses, w (B, T, W, m) write addresses, v (B, T, W, n) values, M0 (B, W, m, n).
-    Returns the reads (B, T, R, W, n) and M_T (B, W, m, n). ``chunk`` is the number of steps in a chunk of the chunked
-    form, rounded up to a power of two.
+    Returns the reads (B, T, R, W, n) and M_T (B, W, m, n). ``chunk`` is the number of time steps in a chunk of the
+    chunked form, rounded up to a power of two.
     """
     check_arrays(q=q, w=w, v=v, M0=M0)
     _expect("q", q, len(q.shape) == 4 and min(q.shape[1:]) >= 1, "(B, T, R, m) with T, R, m >= 1")
@@ -100,7 +100,7 @@ def memory_scan(
 
 
 def check_arrays(**arrays: Value) -> None:
-    """float32 and float64 arrays: no gradient is written for anything else."""
+    """Refuse anything but float32 and float64 arrays, for which the gradients are written."""
     for name, x in arrays.items():
         dtype = getattr(x, "dtype", None)
         if dtype is None or dtype.kind != "f" or dtype.itemsize < 4:
@@ -118,7 +118,7 @@ def _run(name: str, forms: Forms, form: str, chunk: int | None, *arrays: Value) 
     if chunk is None:
         return forms[form](*arrays)
     if form != "chunked":
-        raise ValueError(f"{name}: chunk is {chunk}, but form is {form!r}; only chunked has chunks")
+        raise ValueError(f"{name}: chunk is {chunk}, but form is {form!r}; only 'chunked' has chunks")
     chunk = expect.integer(f"{name}: chunk", chunk)
     if chunk < 1:
         raise ValueError(f"{name}: chunk is {chunk}; expected at least 1")

@@ -1,4 +1,4 @@
-"""Shifts below a threshold become exactly 0 at inference, so that a head does not blur over long sequences."""
+"""At inference, set shifts below a threshold to exactly 0, so that a head does not blur over long sequences."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from autodiff import Array, Pullback, array_module, differentiable, expect
 
 @differentiable
 def stabilise(s: Array, *, tau: float | Array) -> tuple[Array, Pullback]:
-    """Strengths below ``tau`` to 0, the others divided by their sum: s (..., 3).
+    """Set the shifts in s (..., 3) below ``tau`` to 0 and divide the others by their sum.
 
-    That equals the paper's softmax over the offsets that remain. If none remains, which needs tau > 1/3, those equal to
-    the largest do. The choice of what remains counts as constant in the gradient. An array of thresholds is one that
-    broadcasts against s.
+    This equals the paper's softmax over the offsets that remain. If none would remain, which needs tau > 1/3, the
+    largest do. The gradient treats the choice as constant. An array ``tau`` has to broadcast against s.
     """
     if s.ndim == 0 or s.shape[-1] != 3:
         raise ValueError(f"s has shape {s.shape}; expected (..., 3): left, stay, right")

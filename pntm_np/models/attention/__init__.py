@@ -1,1 +1,1 @@
-"""Causal attention with four kinds of positions, and its compiled form."""
+"""Causal attention with four kinds of positional encoding, and its compiled form."""

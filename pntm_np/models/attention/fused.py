@@ -1,6 +1,6 @@
-"""Causal attention in one compiled pass: scores exist for one position at a time, never T x T of them.
+"""Causal attention in one compiled pass, which holds the scores of one position at a time and never T x T of them.
 
-For the backward pass the logarithm of each position's normaliser is kept, and weights are computed again.
+The forward pass keeps the logarithm of each position's normaliser; the backward pass recomputes the weights.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from autodiff.compiled import largest
 from autodiff.kernel import kernel
 from pntm_np.models.products import dots, product
 
-LANES = 32  # positions are counted in this many: the vector code of a loop leaves no rest to be done one by one
+LANES = 32  # positions are padded to a multiple of this, so that vectorized loops have no scalar remainder
 
 
 @kernel
 def turned(x, b, h, first, last, out):
-    """One head's vectors (S, D), from the first to the last, as columns of (D, S): vector code runs along positions.
+    """Copy one head's vectors first .. last - 1 of (S, D) into columns of (D, S): vector code runs along positions.
 
-    What a position does not see yet is zero, so that nothing of it, not even a NaN, gets into a sum.
+    Columns that a position does not see yet are zero, so that nothing, not even a NaN, gets from them into a sum.
     """
     for s in range(first, last):
         for d in range(x.shape[3]):
@@ -31,7 +31,7 @@ def turned(x, b, h, first, last, out):
 
 @kernel
 def scores_of(query, keys, bias, h, i, count, padded, scores):
-    """The scores of position i and the first ``count`` ones; minus infinity in those that fill up."""
+    """The scores of position i with the first ``count`` positions, and minus infinity in the padding."""
     for j in range(padded):
         scores[0, j] = query.dtype.type(0)
     product(query, 0, keys, scores, padded)
@@ -44,7 +44,7 @@ def scores_of(query, keys, bias, h, i, count, padded, scores):
 
 @kernel
 def forward(q, k, v, bias, scale, out, normaliser):
-    """q (B, H, T, D), k and v (B, H, S, D), bias (H, T, S, filled up) or empty; the last T positions look back."""
+    """q (B, H, T, D), k and v (B, H, S, D), bias (H, T, S with padding) or empty; queries are the last T positions."""
     batch, heads, length, size = q.shape
     seen = k.shape[2]
     past, room = seen - length, (seen + LANES - 1) // LANES * LANES
@@ -82,7 +82,7 @@ def forward(q, k, v, bias, scale, out, normaliser):
 
 @kernel
 def backward(q, k, v, bias, scale, out, normaliser, g, d_q, d_k, d_v, d_bias):
-    """d_bias gains; the others are written."""
+    """Adds to d_bias and overwrites d_q, d_k and d_v."""
     batch, heads, length, size = q.shape
     seen = k.shape[2]
     past, room = seen - length, (seen + LANES - 1) // LANES * LANES

@@ -1,4 +1,4 @@
-"""Causal self-attention with one of four ways to tell positions apart, and a cache for decoding."""
+"""Causal self-attention with one of four positional encodings, and a cache for decoding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cache(NamedTuple):
 
 @dataclass(frozen=True)
 class Attention(Mixer[Cache]):
-    """A mixer of ``heads`` heads of softmax(q k / sqrt(width / heads) + bias) v over the past."""
+    """A mixer with ``heads`` heads, each of which is softmax(q k / sqrt(width / heads) + bias) v over the past."""
 
     heads: int = 8
     positions: str = "nope"
@@ -41,7 +41,7 @@ class Attention(Mixer[Cache]):
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         if width % self.heads or (self.positions == "rope" and width // self.heads % 2):
             raise ValueError(
-                f"heads = {self.heads} do not fit width = {width}; expected a divisor, for RoPE an even part"
+                f"heads = {self.heads} do not fit width = {width}; expected a divisor and, for RoPE, an even quotient"
             )
         shapes: dict[str, tuple[int, ...]] = {name: (width, width) for name in ("W_q", "W_k", "W_v", "W_o")}
         if self.positions == "fire":
@@ -79,7 +79,7 @@ class Attention(Mixer[Cache]):
         return self.weights(q, keys, bias) @ values
 
     def weights(self, q: Value, keys: Value, bias: Value | float) -> Value:
-        """How much each position looks at those before it, (B, H, T, past + T)."""
+        """The attention weights (B, H, T, past + T)."""
         scores = (q @ ad.swapaxes(keys, first=2, second=3)) * (1 / math.sqrt(q.shape[-1])) + bias
         xp, (length, seen) = ad.array_module(ad.stop_gradient(scores)), scores.shape[2:]
         causal = xp.arange(seen) <= xp.arange(seen - length, seen)[:, None]
@@ -105,7 +105,7 @@ class Attention(Mixer[Cache]):
         return steps * self.heads
 
     def bias(self, w: Weights, q: Value, past: int) -> Value | float:
-        """What is added to the score of positions i and j: a number, or (heads, T, past + T)."""
+        """What is added to the scores of queries i and keys j: a number or an array (heads, T, past + T)."""
         plain, length = ad.stop_gradient(q), q.shape[2]
         xp, dtype = ad.array_module(plain), plain.dtype
         i = xp.arange(past, past + length, dtype=dtype)[:, None]
@@ -123,7 +123,7 @@ class Attention(Mixer[Cache]):
 
 
 def fire(w: Weights, distance: Value, reach: Value) -> Value:
-    """FIRE's f(log(|c| distance + 1) / (log(|c| reach + 1) + eps)) of every head, on a last axis."""
+    """FIRE's f(log(|c| distance + 1) / (log(|c| reach + 1) + eps)), with the heads on a new last axis."""
     c = ad.absolute(w["c"])
     ratio = ad.log(c * distance + 1.0) / (ad.log(c * reach + 1.0) + FIRE_EPS)
     hidden = ad.maximum(ad.reshape(ratio, shape=(*ratio.shape, 1)) * w["W_1"][:, 0] + w["b_1"], 0.0)
@@ -132,7 +132,7 @@ def fire(w: Weights, distance: Value, reach: Value) -> Value:
 
 @ad.differentiable
 def by_distance(x: Array, *, length: int) -> tuple[Array, Pullback]:
-    """x (heads, S) -> (heads, length, S): each of the last positions i has x[i - j] at j, and 0 in the future."""
+    """x (heads, S) -> (heads, length, S): for each of the last positions i, x[i - j] at j <= i and 0 beyond."""
     xp, (heads, seen) = ad.array_module(x), x.shape
     lasts = range(seen - length, seen)
     y = xp.zeros((heads, length, seen), x.dtype)
@@ -149,7 +149,7 @@ def by_distance(x: Array, *, length: int) -> tuple[Array, Pullback]:
 
 
 def rotate(x: Value, past: int) -> Value:
-    """RoPE: the pairs (i, i + width / 2) turned by position THETA^(-2 i / width). x (B, H, T, width)."""
+    """RoPE: rotate each pair (i, i + width / 2) of x (B, H, T, width) by the angle position * THETA^(-2 i / width)."""
     plain, (length, width) = ad.stop_gradient(x), x.shape[2:]
     xp, half = ad.array_module(plain), width // 2
     rate = THETA ** (-2.0 / width * xp.arange(half, dtype=xp.float64))
@@ -159,7 +159,7 @@ def rotate(x: Value, past: int) -> Value:
 
 @ad.differentiable
 def turn(x: Array, cos: Array, sin: Array) -> tuple[Array, Pullback]:
-    """Every pair turned by an angle, which is a constant; the backward pass turns by its negative."""
+    """Rotate every pair by a constant angle; the backward pass rotates by its negative."""
     xp, half = ad.array_module(x), x.shape[-1] // 2
 
     def turned(x: Array, sign: float) -> Array:

@@ -1,1 +1,1 @@
-"""The LSTM layer: its definition, and its loop compiled."""
+"""The LSTM layer: its definition and its compiled loop."""

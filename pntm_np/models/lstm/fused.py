@@ -1,4 +1,4 @@
-"""The LSTM's loop with a compiled cell: between two products a step is one pass over its gates."""
+"""The LSTM's loop with a compiled cell: between two matrix products, a time step is one pass over its gates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autodiff.kernel import kernel
 
 @kernel
 def cell_forward(x, t, recurrent, cells, before, after, saved, slot, states):
-    """h_t into states[:, t], c_t into cells[after]; saved[slot] gets i, f, g, o and tanh c_t for the backward pass.
+    """Write h_t to states[:, t], c_t to cells[after], and i, f, g, o and tanh c_t to saved[slot] for the backward pass.
 
     x (B, T, 4 h) and recurrent (B, 4 h) are the two parts of the gates before their activation.
     """
@@ -36,7 +36,7 @@ def cell_forward(x, t, recurrent, cells, before, after, saved, slot, states):
 
 @kernel
 def cell_backward(d_h, g_states, t, d_c, cells, saved, d_x):
-    """d_h + g_states[:, t] is the cotangent of h_t. That of the gates goes into d_x[:, t]; d_c becomes c_{t-1}'s."""
+    """h_t has the cotangent d_h + g_states[:, t]. That of the gates goes to d_x[:, t]; d_c becomes that of c_{t-1}."""
     size = d_h.shape[1]
     one = d_h.dtype.type(1)
     for b in range(len(d_h)):
@@ -53,18 +53,18 @@ def cell_backward(d_h, g_states, t, d_c, cells, saved, d_x):
 
 
 def transposed(W: Array) -> Array:
-    """W.T, laid out row by row: with the few rows of a shard, a product by W.T as it lies takes far longer."""
+    """W.T in C order: with the few rows of a shard, a product with the view W.T takes far longer."""
     return np.ascontiguousarray(W.T)
 
 
 def before_each(h0: Array, states: Array) -> Array:
-    """The states before every step, (B T, h)."""
+    """The state before each time step, (B T, h)."""
     return np.concatenate([h0[:, None], states[:, :-1]], axis=1).reshape(-1, h0.shape[-1])
 
 
 @ad.differentiable
 def lstm_scan_fused(x: Array, W_h: Array, h0: Array, c0: Array) -> tuple[Arrays, Pullback]:
-    """As ``lstm_scan``."""
+    """``lstm_scan``, compiled."""
     dtype = np.result_type(x, W_h, h0, c0)
     x, W_h, h0 = (np.ascontiguousarray(y, dtype) for y in (x, W_h, h0))
     (batch, steps, _), size = x.shape, h0.shape[-1]

@@ -28,7 +28,7 @@ class LSTM(Mixer[State]):
         return rest, rest
 
     def prepare(self, w: Weights, x: Value) -> Value:
-        """W_x x_t + b (.., 4 h)."""
+        """W_x x_t + b, (..., 4 h)."""
         return linear(x, w["W_x"]) + w["b"]
 
     def sequence(self, w: Weights, x: Value, state: State, options: Options) -> tuple[Value, State]:

@@ -1,4 +1,4 @@
-"""LSTM: one layer. Gates in the order i f g o; the loop and its gradient are one op."""
+"""One LSTM layer, with its gates in the order i, f, g, o. The loop over time steps is one op with its own pullback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cell(gates: Array, c: Array) -> tuple[Array, Array, Arrays, Array]:
 
 
 def cell_pullback(d_h: Array, d_c: Array, before: Array, activations: Arrays, squashed: Array) -> Pair:
-    """Cotangents of the gates and of c_{t-1}."""
+    """The cotangents of the gates and of c_{t-1}."""
     xp = ad.array_module(d_h)
     i, f, g, o = activations
     d_c = d_c + d_h * o * (1 - squashed * squashed)

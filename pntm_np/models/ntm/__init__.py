@@ -1,1 +1,1 @@
-"""The NTM layer: its definition, and its loop compiled."""
+"""The NTM layer: its definition and its compiled loop."""

@@ -1,4 +1,4 @@
-"""The NTM's loop with compiled steps: two products and two passes each, forward and backward."""
+"""The NTM's loop with compiled time steps, each of two matrix products and two passes, forward and backward."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pntm_np.models.ntm.kernels import heads_backward, heads_forward
 def ntm_loop(
     *inputs: Array, keep: bool, noise: Array | None = None, blur: Array | None = None
 ) -> tuple[Arrays, Arrays]:
-    """All steps; gates (B, T, 4 c) is W_x x_t + b. Values as of ``ntm_scan_fused``, and what the backward pass needs.
+    """The values of ``ntm_scan_fused``, and what the backward pass needs. gates (B, T, 4 c) is W_x x_t + b.
 
-    Without ``keep`` only the last state exists.
+    Without ``keep``, only the current state is held.
     """
     gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0 = inputs
     dtype = np.result_type(*inputs)
@@ -45,37 +45,21 @@ def ntm_loop(
         rs[:, t] = seen[:, :width] = reads
         seen[:, width:] = hs[:, t]
     last = steps % (kept + 1)
-    state = (
-        hs[:, -1].copy(),
-        cells[last],
-        a[last, :, :heads],
-        a[last, :, heads:],
-        M[last].swapaxes(1, 2),
-        rs[:, -1].copy(),
-    )
+    addresses, memory = (a[last, :, :heads], a[last, :, heads:]), M[last].swapaxes(1, 2)
+    state = (hs[:, -1].copy(), cells[last], *addresses, memory, rs[:, -1].copy())
     return (hs, rs, *state), (gates, recurrent, W_heads, cells, saved, a, M, raw, blur)
 
 
 @ad.differentiable
 def ntm_scan_fused(
-    gates: Array,
-    recurrent: Array,
-    W_heads: Array,
-    b_heads: Array,
-    h0: Array,
-    c0: Array,
-    a_r0: Array,
-    a_w0: Array,
-    M0: Array,
-    r0: Array,
-    *,
-    noise: Array | None = None,
-    blur: Array | None = None,
-) -> tuple[Arrays, Pullback]:
-    """h_t (B, T, c), r_t (B, T, H n), then the last h, c, read and write addresses, memory and r.
+    gates: Array, recurrent: Array, W_heads: Array, b_heads: Array,
+    h0: Array, c0: Array, a_r0: Array, a_w0: Array, M0: Array, r0: Array,
+    *, noise: Array | None = None, blur: Array | None = None,
+) -> tuple[Arrays, Pullback]:  # fmt: skip
+    """h_t (B, T, c), r_t (B, T, H n), then the final h, c, read and write addresses, memory and r.
 
     ``noise`` (B, T, rows of W_heads) is added to the heads' controls before their activation; ``blur`` (B,) is the
-    share of a row's shifts that is spread evenly.
+    share of each row's shifts that is spread evenly over all three.
     """
     given = gates, recurrent, W_heads, b_heads, h0, c0, a_r0, a_w0, M0, r0
     values, kept = ntm_loop(*given, keep=True, noise=noise, blur=blur)

@@ -1,7 +1,7 @@
-"""One step of all NTM heads of one sequence, and its backward pass, as compiled loops along the cells.
+"""One time step of all NTM heads of a sequence, and its backward pass, as compiled loops along the cells.
 
-The memory lies as (n, m): a row is one number of every cell. Heads 0 .. H-1 read, heads H .. 2H-1 write. ``raw`` are
-the heads' controls as they come out of the controller's product, in the order k, beta, g, s, gamma, then add, erase.
+The memory is stored as (n, m): a row has one number of every cell. Heads 0 .. H-1 read, heads H .. 2H-1 write. ``raw``
+holds the heads' controls before their activation, in the order k, beta, g, s, gamma, add, erase.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pntm_np.scans.inner import move, move_back
 
 @kernel
 def activate(raw, b, heads, n, key, scalars, s, add, erase):
-    """key (2H, n), scalars (2H, 3): beta, gate and gamma; s (2H, 3), add and erase (H, n)."""
+    """Fill key (2H, n), scalars (2H, 3) with beta, gate and gamma, s (2H, 3), and add and erase (H, n)."""
     both, place = 2 * heads, 2 * heads * n
     one, steepest = key.dtype.type(1), key.dtype.type(STEEPEST)
     for h in range(both):
@@ -66,7 +66,7 @@ def activate_back(raw, b, heads, n, key, scalars, s, add, erase, d_key, d_scalar
 
 @kernel
 def spread(s, share, blurred):
-    """A share of every shift goes to all three alike; without any, blurred is s to the bit."""
+    """Spread a share of the shifts evenly over all three; with a share of 0, blurred equals s to the bit."""
     third, rest = share / s.dtype.type(3), s.dtype.type(1) - share
     for h in range(len(s)):
         for k in range(3):
@@ -97,7 +97,7 @@ def transpose(x, y):
 
 @kernel
 def cell_norms(M, norms):
-    """norms[0] = |M_i|, at least the floor."""
+    """norms[0, i] = |M_i|, at least the floor."""
     n, m = M.shape
     floor = M.dtype.type(NORM_FLOOR)
     for i in range(m):
@@ -119,7 +119,7 @@ def key_norm(key, h):
 
 @kernel
 def address(M, a, key, scalars, s, norms, similarity, content, mixed, moved, logs, after):
-    """Addresses of all heads into after (2H, m), from those before (a) and the memory before; the rest is scratch."""
+    """Write all heads' addresses to after (2H, m), given the previous ones (a) and the memory; the rest is scratch."""
     floor, log_floor = M.dtype.type(NORM_FLOOR), M.dtype.type(LOG_FLOOR)
     both, m = a.shape
     cell_norms(M, norms)
@@ -145,7 +145,7 @@ def address_back(
     M, a, key, scalars, s, norms, similarity, content, mixed, moved, logs, after, g, d_M, d_key, d_scalars, d_s,
     row, d_dot, key_t, g_norms,
 ):  # fmt: skip
-    """g (2H, m), the cotangent of the addresses, becomes that of the ones before; d_M gains that of the memory."""
+    """g (2H, m), the cotangent of the addresses, becomes that of the previous ones; adds to d_M that of M."""
     both, m = a.shape
     n = len(M)
     one, zero = M.dtype.type(1), M.dtype.type(0)
@@ -192,7 +192,7 @@ def address_back(
 
 @kernel
 def write_and_read(M, after, heads, erase, add, kept, gained, written, reads, b):
-    """written = M, erased and added to by the write heads; what the read heads find in it goes into reads[b]."""
+    """written = M after the write heads have erased and added; reads[b] gets what the read heads find in it."""
     n, m = M.shape
     one, zero = M.dtype.type(1), M.dtype.type(0)
     for j in range(n):
@@ -212,7 +212,7 @@ def write_and_read(M, after, heads, erase, add, kept, gained, written, reads, b)
 
 @kernel
 def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, reads_t, b, g_M, g, d_erase, d_add, row):
-    """g_M, the cotangent of ``written``, becomes that of M through the write alone; g (2H, m) gains the addresses'."""
+    """g_M, the cotangent of ``written``, becomes that of M through the write; adds the addresses' to g (2H, m)."""
     n, m = M.shape
     one = M.dtype.type(1)
     of_reads = g_reads[b].reshape((heads, n))
@@ -228,7 +228,7 @@ def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, r
     for j in range(n):
         for i in range(m):
             before[0, i] = one
-            row[0, i] = g_M[j, i] * M[j, i]  # times the factors of the heads behind each
+            row[0, i] = g_M[j, i] * M[j, i]  # times the factors of the later heads
         for h in range(1, heads):
             e = erase[h - 1, j]
             for i in range(m):
@@ -248,8 +248,8 @@ def write_and_read_back(M, after, heads, erase, add, written, before, g_reads, r
 
 @kernel
 def heads_forward(raw, heads, blur, a, M, before, after, reads):
-    """a (slots, B, 2H, m) and M (slots, B, n, m): slot ``after`` from slot ``before``; reads (B, H n). blur (B,) is
-    the share of its shifts that every row has spread."""
+    """a (slots, B, 2H, m) and M (slots, B, n, m): compute slot ``after`` from slot ``before``, and reads (B, H n). blur
+    (B,) is the share of each row's shifts that is spread evenly."""
     _, batch, both, m = a.shape
     n = M.shape[2]
     dtype = M.dtype

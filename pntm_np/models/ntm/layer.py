@@ -1,8 +1,8 @@
-"""The NTM layer, the paper's stable version: an LSTM controller, content and location addressing, erase and add.
+"""The NTM layer in the paper's stable version: an LSTM controller, content and location addressing, erase and add.
 
-One step: the controller sees the input and what was read before; its state h_t controls all heads. Content addressing
-looks at the memory before this step's write; then the write heads write, and the read heads read the new memory.
-Addressing and writing are ops with pullbacks of their own, for that is where a step's time goes.
+In a time step, the controller sees the input and the previous reads, and its state h_t controls all heads. Content
+addressing compares keys with the memory before the write; then the write heads write, and the read heads read the new
+memory. Addressing and writing are ops with their own pullbacks, since they take most of the time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pntm_np.scans.conv_shift.sequential import step as shift
 from pntm_np.scans.conv_shift.sequential import step_back as shift_back
 from pntm_np.scans.forms import check_form
 
-START = 1e-6  # of every number in the memory
-SHARP = 1e6  # times the logits of a shift: the softmax is one-hot for all that are not equal
+START = 1e-6  # initial value of every number in the memory
+SHARP = 1e6  # factor for the logits of shifts that makes their softmax one-hot, unless two are equal
 
 
 class NTMState(NamedTuple):
@@ -36,11 +36,11 @@ class NTMState(NamedTuple):
 
 
 class Controls(NamedTuple):
-    """Of all heads, those that read first."""
+    """The controls of all heads, with read heads first."""
 
     key: Value  # (B, 2 H, n)
-    beta: Value  # (B, 2 H, 1): how much content counts
-    gate: Value  # (B, 2 H, 1): content against the address before
+    beta: Value  # (B, 2 H, 1): key strength
+    gate: Value  # (B, 2 H, 1): content addressing (1) or the previous address (0)
     shift: Value  # (B, 2 H, 3)
     gamma: Value  # (B, 2 H, 1): sharpening
     add: Value  # (B, H, n)
@@ -48,7 +48,7 @@ class Controls(NamedTuple):
 
 
 def floored_norm(xp: Namespace, x: Value) -> tuple[Value, Value]:
-    """max(|x|, floor) along the last axis, and the slope of |x| there: x / |x|, or 0 on the floor."""
+    """max(|x|, floor) along the last axis, and its gradient: x / |x|, or 0 at the floor."""
     length = xp.sqrt(xp.sum(x * x, axis=-1))
     floored = xp.maximum(length, NORM_FLOOR)
     return floored, xp.where((length > NORM_FLOOR)[..., None], x / floored[..., None], 0.0)
@@ -56,7 +56,7 @@ def floored_norm(xp: Namespace, x: Value) -> tuple[Value, Value]:
 
 @ad.differentiable
 def address(key: Array, beta: Array, gate: Array, s: Array, gamma: Array, a: Array, M: Array) -> tuple[Array, Pullback]:
-    """Addresses of all heads, (B, H, m), from their controls, the addresses before and the memory M (B, m, n).
+    """Addresses (B, H, m) of all heads from their controls, their previous addresses a and the memory M (B, m, n).
 
     key (B, H, n), s (B, H, 3), beta, gate and gamma (B, H, 1).
     """
@@ -96,13 +96,13 @@ def write(M: Array, a: Array, erase: Array, add: Array) -> tuple[Array, Pullback
     """M (B, m, n) after all heads have erased and then added: a (B, H, m), erase and add (B, H, n)."""
     xp = ad.array_module(M, a, erase, add)
     factors = 1 - a[..., None] * erase[:, :, None]  # B, H, m, n
-    before = xp.ones_like(factors)  # the product of the heads before each
+    before = xp.ones_like(factors)  # the product over all earlier heads
     for h in range(1, a.shape[1]):
         before[:, h] = before[:, h - 1] * factors[:, h - 1]
     kept = before[:, -1] * factors[:, -1]
 
     def pullback(g):
-        after, d_factors = g * M, xp.empty_like(factors)  # after: times the product of the heads behind each
+        after, d_factors = g * M, xp.empty_like(factors)  # after: times the product over all later heads
         for h in reversed(range(a.shape[1])):
             d_factors[:, h] = before[:, h] * after
             after = after * factors[:, h]
@@ -115,7 +115,7 @@ def write(M: Array, a: Array, erase: Array, add: Array) -> tuple[Array, Pullback
 
 @dataclass(frozen=True)
 class NTM(Mixer[NTMState]):
-    """The layer: ``heads`` read and as many write heads, cells of ``cell`` numbers, controller of ``controller``."""
+    """A mixer: ``heads`` read and as many write heads, ``cell`` numbers per cell, ``controller`` LSTM units."""
 
     heads: int = 4
     cell: int = 32
@@ -128,7 +128,7 @@ class NTM(Mixer[NTMState]):
     decoding_copies: ClassVar = 10.5
 
     def sizes(self) -> dict[str, int]:
-        return {"heads": self.heads, "cell": self.cell}  # the models' controllers are as wide as their inputs
+        return {"heads": self.heads, "cell": self.cell}  # in every model the controller is as wide as its input
 
     def shapes(self, width: int) -> dict[str, tuple[int, ...]]:
         H, n, c = self.heads, self.cell, self.controller
@@ -151,14 +151,14 @@ class NTM(Mixer[NTMState]):
         return NTMState(rest, rest, first, first, memory, xp.zeros((batch, self.heads * self.cell), dtype))
 
     def _prepared(self, w: Weights, width: int) -> tuple[Value, ...]:
-        """Weights joined so that a step takes two products: for [r ; h], and for the controls of all heads."""
+        """Weights joined so that a time step has two matrix products: with [r ; h], and for all heads' controls."""
         recurrent = ad.concatenate(w["controller.W_x"][:, width:], w["controller.W_h"], axis=1)
         names = [f"{side}.{{}}_{name}" for name in ("k", "beta", "g", "s", "gamma") for side in ("read", "write")]
         names += ["write.{}_u", "write.{}_d"]
         return recurrent, *(ad.concatenate(*(w[n.format(kind)] for n in names), axis=0) for kind in "Wb")
 
     def controls(self, w: Weights, width: int, h: Value) -> Controls:
-        """What the controller's state h_t tells the heads; ``width`` is that of the input."""
+        """The heads' controls, given the controller's state h_t; ``width`` is the width of the layer's input."""
         _, W_heads, b_heads = self._prepared(w, width)
         return self._controls(W_heads, b_heads, h, DEFAULT)
 
@@ -181,7 +181,7 @@ class NTM(Mixer[NTMState]):
     def _advance(
         self, prepared: tuple, gates: Value, state: NTMState, options: Options, noise: Value | float = 0.0
     ) -> NTMState:
-        """One step, given W_x x_t + b, and what is added to the heads' controls before their activation."""
+        """One time step, given W_x x_t + b. ``noise`` is added to the heads' controls before their activation."""
         recurrent, W_heads, b_heads = prepared
         H, n = self.heads, self.cell
         seen = ad.concatenate(state.read, state.h, axis=1)
@@ -198,7 +198,7 @@ class NTM(Mixer[NTMState]):
         return linear(x, w["controller.W_x"][:, : x.shape[-1]]) + w["controller.b"]
 
     def _disturbed(self, gates: Value, options: Options) -> tuple[Value, Array | None]:
-        """Under noise: the controller's gates, and what is added to the logits of the heads' gates and shifts."""
+        """The controller's gates with noise, and the noise for the logits of the heads' gates and shifts, or None."""
         if options.noise is None:
             return gates, None
         H, n, c = self.heads, self.cell, self.controller
@@ -229,7 +229,7 @@ class NTM(Mixer[NTMState]):
     def _fused(
         self, gates: Value, prepared: tuple, state: NTMState, noise: Array | None, blur: Array | None
     ) -> tuple[Value, Value, NTMState]:
-        """All steps in compiled passes; they are kept only if there is a backward pass."""
+        """All time steps in compiled passes, which keep intermediate states only if something is recorded."""
         check_form("NTM", "fused", gates, *prepared, *state)
         from pntm_np.models.ntm.fused import ntm_loop, ntm_scan_fused
 

@@ -1,16 +1,16 @@
 """Exact, by matrix products: the shifts of a chunk are composed into kernels, then applied at once.
 
-After c steps of a chunk of C the address is the chunk's start address convolved with the composition of c shifts,
-a kernel K_c of 2 C + 1 taps, composed for all chunks at once. With V[j, i] = a[i + j - C], the start address seen
-from each tap, the addresses of the chunk are one product K V; its last row starts the next chunk. Taps that meet the
-same cell add up, so few cells need no special case. No logarithm, no epsilon, no division.
+After c of a chunk's C time steps, the address is the chunk's initial address convolved with the composition of c
+shifts, a kernel K_c of 2 C + 1 taps; kernels are composed for all chunks at once. With V[j, i] = a[i + j - C], the
+initial address as each tap sees it, the addresses of a chunk are one product K V, whose last row starts the next chunk.
+Taps that meet at the same cell add up, so few cells need no special case. No logarithm, no epsilon, no division.
 """
 
 from __future__ import annotations
 
 from autodiff import Array, DType, Namespace, Pair, Pullback, array_module, differentiable
 
-CHUNK = 8  # longer ones spend more on taps that are hardly reached, shorter ones are more and smaller operations
+CHUNK = 8  # longer chunks compute more taps that are hardly used; shorter chunks make more and smaller operations
 
 
 def compose(xp: Namespace, s: Array) -> Array:
@@ -31,7 +31,7 @@ def compose(xp: Namespace, s: Array) -> Array:
 
 
 def compose_pullback(xp: Namespace, s: Array, kernels: Array, g: Array) -> Array:
-    """The cotangent of s, given that of the kernels, which is used up."""
+    """The cotangent of s, given g, that of the kernels, which is overwritten."""
     d_s = xp.empty_like(s)
     for c in reversed(range(s.shape[2])):
         before, d_after, d_before = kernels[:, :, c], g[:, :, c + 1], g[:, :, c]
@@ -46,11 +46,11 @@ def compose_pullback(xp: Namespace, s: Array, kernels: Array, g: Array) -> Array
 
 
 class Taps:
-    """The matrix V of a start address (G, m), in buffers that are used again for each chunk."""
+    """The matrix V of an initial address (G, m), in buffers that all chunks share."""
 
     def __init__(self, xp: Namespace, groups: int, cells: int, size: int, dtype: DType) -> None:
         self.xp, self.cells, self.size = xp, cells, size
-        self.ring = xp.arange(-size, cells + size) % cells  # the cells, and size more on each side
+        self.ring = xp.arange(-size, cells + size) % cells  # the ring of cells, continued by ``size`` on each side
         self.around = xp.empty((groups, cells + 2 * size), dtype)
         self.window = xp.lib.stride_tricks.sliding_window_view(self.around, cells, axis=-1)
         self.matrix = xp.empty((groups, 2 * size + 1, cells), dtype)
@@ -62,13 +62,13 @@ class Taps:
         return self.matrix
 
     def fold(self, g: Array) -> Array:
-        """The cotangent of the address, given that of V: each cell collects from wherever it was seen."""
+        """The cotangent of the address, given that of V: a sum over all places where a cell appears."""
         xp, cells = self.xp, self.cells
         laid = xp.zeros((g.shape[0], cells + 2 * self.size), g.dtype)
         for j in range(2 * self.size + 1):
             laid[:, j : j + cells] += g[:, j]
         ring = laid[:, :cells].copy()
-        for first in range(cells, laid.shape[1], cells):  # once around the ring and again
+        for first in range(cells, laid.shape[1], cells):  # cells beyond one turn of the ring are added
             piece = laid[:, first : first + cells]
             ring[:, : piece.shape[1]] += piece
         return xp.roll(ring, -self.size, -1)
@@ -80,11 +80,11 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK) -> tuple[Pair
     batch, length, *heads, _ = s.shape
     cells, dtype = a0.shape[-1], xp.result_type(s, a0)
     chunks = -(-length // chunk)
-    size = -(-length // chunks)  # chunks of equal length: hardly anything to fill up
+    size = -(-length // chunks)  # equal chunks need hardly any padding
     groups = a0.size // cells
 
     def by_chunk(x: Array) -> Array:
-        """(B, T, H, k) -> (G, N, C, k), the last chunk filled up with zeros."""
+        """(B, T, H, k) -> (G, N, C, k), the last chunk padded with zeros."""
         x = x.reshape(batch, length, groups // max(batch, 1), x.shape[-1]).swapaxes(1, 2)
         x = x.reshape(groups, length, x.shape[-1])
         if chunks * size != length:
@@ -107,7 +107,7 @@ def conv_shift_chunked(s: Array, a0: Array, *, chunk: int = CHUNK) -> tuple[Pair
     for t in range(0, chunks * size, size):
         xp.matmul(kernels[:, t // size, 1:], taps.of(addresses[:, t]), out=addresses[:, t + 1 : t + size + 1])
     last = addresses[:, -1].copy()
-    starts = addresses[:, :-1:size].copy()  # all that the backward pass needs: it recomputes the rest
+    starts = addresses[:, :-1:size].copy()  # the backward pass recomputes the other addresses
 
     def pullback(g):
         g_addresses, g_last = g

@@ -1,4 +1,4 @@
-"""The loop, compiled."""
+"""The loop over time steps, compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pntm_np.scans.inner import move_heads, move_heads_back
 
 @kernel
 def forward(s, a, addresses):
-    """s (B, T, H, 3); a (B, H, m) becomes the last address."""
+    """Fill addresses (B, T, H, m) from the shifts s (B, T, H, 3); a (B, H, m) becomes the final address."""
     for b in range(len(s)):
         addresses[b, 0] = a[b]
         for t in range(1, s.shape[1]):

@@ -1,9 +1,9 @@
-"""Algorithm 1: in the frequency domain a shift is a product, and a product of many a sum of logarithms.
+"""Algorithm 1: in the frequency domain a shift is a product, and many shifts are a sum of logarithms.
 
-psi_t = log~ FFT(k_t), a_t = clamp(IFFT(exp(psi_0 + .. + psi_t))), where k_0 is the start address and log~ the
-approximate logarithm log(x + EPS x / |x|), log EPS at 0. In polar form x = r e^(i theta) it is
-log(r + EPS) + i theta, which also gives its gradient. The sums are taken in double precision: the phase of a head
-that keeps moving one way grows without bound, and in single precision it is lost after a few thousand steps.
+psi_t = log~ FFT(k_t), a_t = clamp(IFFT(exp(psi_0 + .. + psi_t))), where k_0 is the initial address and log~ is the
+approximate logarithm log(x + EPS x / |x|), with log EPS at 0. In polar form x = r e^(i theta) it is
+log(r + EPS) + i theta, from which its gradient follows. The sums are in double precision: the phase of a head that
+keeps moving one way grows without bound, and single precision loses it after a few thousand time steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from autodiff import Array, Namespace, Pair, Pullback, array_module, differentiable, irfft, rfft, vjp
 from pntm_np.scans.log_space import EPS
 
-ZERO = 1e-12  # a modulus below this is a zero of the spectrum, but for rounding: it has no phase, and no gradient of it
+ZERO = 1e-12  # a smaller modulus is a zero with rounding error: it has no phase, and the phase no gradient
 
 
 def log_polar(f: Array) -> tuple[Array, Pullback]:
@@ -32,7 +32,7 @@ def log_polar(f: Array) -> tuple[Array, Pullback]:
 
 
 def offset_spectra(xp: Namespace, cells: int) -> Array:
-    """The spectra of the three offsets (-1, 0, +1): FFT(k_t) is s_t times this. (3, m // 2 + 1)."""
+    """The spectra (3, m // 2 + 1) of the offsets (-1, 0, +1): FFT(k_t) is s_t times this."""
     omega = 2 * math.pi / cells * xp.arange(cells // 2 + 1)
     offsets = xp.arange(-1, 2)[:, None]
     return xp.exp(-1j * omega * offsets)

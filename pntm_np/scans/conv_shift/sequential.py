@@ -1,4 +1,4 @@
-"""The definition: one step after the other."""
+"""The definition: a loop over time steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autodiff import Array, Pair, Pullback, Same, array_module, differentiable
 def step(a: Same, s: Same) -> Same:
     """a_t from a_{t-1} (..., m) and s_t (..., 3): left, stay, right."""
     left, stay, right = s[..., 0:1], s[..., 1:2], s[..., 2:3]
-    moved: Any = a * stay  # an array: a step is not recorded
+    moved: Any = a * stay  # Any: a step is never recorded, so this is an array
     moved[..., :-1] += a[..., 1:] * left  # offset -1: cell i gets what was at i + 1
     moved[..., -1:] += a[..., :1] * left
     moved[..., 1:] += a[..., :-1] * right  # offset +1: cell i gets what was at i - 1
@@ -22,7 +22,7 @@ def step_back(a: Array, s: Array, g: Array) -> tuple[Array, Array]:
     """The cotangents of a and s, given that of ``step(a, s)``."""
     xp = array_module(a, s, g)
     d_s = xp.stack([xp.sum(g * xp.roll(a, j, -1), axis=-1) for j in (-1, 0, 1)], axis=-1)  # sum_i g[i] a[i - j]
-    return step(g, xp.flip(s, -1)), d_s  # a step back is a step with left and right exchanged
+    return step(g, xp.flip(s, -1)), d_s  # the cotangent of a: g moved with left and right exchanged
 
 
 @differentiable

@@ -1,12 +1,12 @@
-"""Exact and in few whole-array steps: all chunks walk at once, then the chunks are joined.
+"""Exact, in few whole-array operations: all chunks are computed side by side and then joined.
 
-Inside a chunk that starts from 0 the state is V_t and what it keeps of its start is D_t, the product of the
-1 - z so far; so h_t = D_t (state at the chunk's start) + V_t. Products of numbers in [0, 1], no logarithm, no
-division: exact for gates of exactly 0 and 1. The states at the starts are again such a recurrence, over the chunks.
+In a chunk, V_t is the state that starts from 0, and D_t is the product of the decays 1 - z so far; so
+h_t = D_t (state at the chunk's start) + V_t. All factors are in [0, 1], without logarithm or division: gates of 0 and 1
+are exact. The states at the chunks' starts follow a recurrence of the same kind, over the chunks.
 
-With chunks of the cube root of T there are two levels, and about 8 times that root of whole-array steps. On a CPU there
-are only so many chunks that a step has some ten thousand numbers: more of them cost time, and fewer would be many
-small steps, at which threads wait for each other. With a very wide state there is one chunk, which is the loop.
+With the cube root of T time steps per chunk, there are two levels and about 8 times that root of array operations.
+On a CPU the number of chunks is limited, so that an operation covers some ten thousand numbers: more take longer, and
+with fewer, threads wait for each other at many small operations. A very wide state gets one chunk, which is the loop.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from autodiff import Array, Pair, Pullback, array_module, differentiable
 from autodiff.backend import on_host
 from pntm_np.scans.gated.sequential import walk
 
-STEP = 1 << 17  # numbers in a step
-SHORT = 8  # steps that are not cut into chunks
+STEP = 1 << 17  # numbers that one whole-array operation covers
+SHORT = 8  # sequences up to this length are not cut into chunks
 
 
 def chunk_size(length: int, start: Array) -> int:
-    """Steps in a chunk."""
+    """Time steps in a chunk."""
     if length <= SHORT:
         return length
     size = round(length ** (1 / 3))
@@ -59,10 +59,7 @@ def linear_scan(decay: Array, gain: Array, start: Array, size: int) -> Array:
 
 
 def carried_back(decay: Array, g_states: Array, g_last: Array, size: int | None = None) -> Array:
-    """The whole cotangent of every state, its own and what comes back through those after it.
-
-    The same recurrence from the end: carried_t = g_t + decay_{t+1} carried_{t+1}.
-    """
+    """The total cotangent of every state: carried_t = g_t + decay_{t+1} carried_{t+1}, the recurrence from the end."""
     xp = array_module(decay)
     from_the_end = xp.ones_like(decay)
     from_the_end[:, 1:] = xp.flip(decay[:, 1:], 1)
@@ -75,7 +72,7 @@ def gated_chunked(z: Array, c: Array, h0: Array, *, chunk: int | None = None) ->
     xp = array_module(z, c, h0)
     size = chunk or chunk_size(z.shape[1], h0)
     if size >= z.shape[1]:
-        return walk(z, c, h0)  # one chunk: nothing to join
+        return walk(z, c, h0)  # one chunk, so nothing to join
     states = linear_scan(1 - z, z * c, h0, size)
 
     def pullback(g):

@@ -1,4 +1,4 @@
-"""The loop, compiled: one pass over time, the state in cache."""
+"""The loop over time steps, compiled. The state stays in cache."""
 
 from __future__ import annotations
 

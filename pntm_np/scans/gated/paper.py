@@ -1,4 +1,4 @@
-"""minGRU's log-space scan: decay 1 - z, gain z c. See ``log_space`` for what it costs."""
+"""minGRU's log-space scan, with decay 1 - z and gain z c. ``log_space`` describes its errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pntm_np.scans.log_space import clamp, log_space_scan
 def gated_paper(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
     xp = array_module(z, c, h0)
     gate = clamp(z)
-    with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = -inf is a start of 0; log of less is NaN
+    with np.errstate(divide="ignore", invalid="ignore"):  # log of an initial 0 is -inf, of a negative number NaN
         states = log_space_scan(xp.log1p(-gate), xp.log(gate) + xp.log(c), xp.log(h0))
 
     def pullback(g):

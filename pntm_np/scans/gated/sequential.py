@@ -1,4 +1,4 @@
-"""The definition: one step after the other."""
+"""The definition: a loop over time steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def gated_sequential(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
 
 
 def walk(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
-    """The loop and, as its pullback, the loop from the end."""
+    """The loop, and as its pullback a loop from the end."""
     xp = array_module(z, c, h0)
     states = xp.empty(z.shape, xp.result_type(z, c, h0))  # h_1 .. h_T
     h = h0
@@ -25,7 +25,7 @@ def walk(z: Array, c: Array, h0: Array) -> tuple[Pair, Pullback]:
         states[:, t] = h
 
     def pullback(g):
-        g_states, carried = g  # carried: the cotangent of h_t through all that follows
+        g_states, carried = g  # carried: the cotangent of h_t through later time steps
         d_z, d_c = xp.empty_like(states), xp.empty_like(states)
         for t in reversed(range(z.shape[1])):
             before = states[:, t - 1] if t else h0

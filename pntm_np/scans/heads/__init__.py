@@ -1,1 +1,1 @@
-"""All heads of a P-NTM layer at once."""
+"""All heads of a P-NTM layer together."""

@@ -1,6 +1,6 @@
-"""All heads of a layer in one compiled pass: addresses and memory stay in cache, and exist for the step at hand alone.
+"""All heads of a layer in one compiled pass. Only the current addresses and memory exist, and they stay in cache.
 
-For the backward pass the state is kept every few steps, and the steps between are walked again.
+For the backward pass, the state is kept every few time steps, and those between are recomputed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pntm_np.scans.memory.fused import kept_every
 
 @kernel
 def forward(s_r, s_w, v, q, w, M, reads, kept_q, kept_w, kept_M, every):
-    """q (B, R, m), w (B, W, m), M (B, W, n, m) become the final state; none is kept if ``every`` is 0."""
+    """q (B, R, m), w (B, W, m), M (B, W, n, m) become the final state. If ``every`` is 0, no state is kept."""
     q_now, q_next, w_now, w_next = np.empty_like(q[0]), np.empty_like(q[0]), np.empty_like(w[0]), np.empty_like(w[0])
     for b in range(len(v)):
         q_now[:], w_now[:] = q[b], w[b]
@@ -31,7 +31,7 @@ def forward(s_r, s_w, v, q, w, M, reads, kept_q, kept_w, kept_M, every):
 
 @kernel
 def backward(s_r, s_w, v, kept_q, kept_w, kept_M, every, g_reads, g_q, g_w, carried, d_r, d_w, d_v):
-    """g_q, g_w, carried: cotangents of the final state, which become those of the start."""
+    """g_q, g_w and carried, the cotangents of the final state, become those of the initial state."""
     steps = v.shape[1]
     q = np.empty((every + 1, *g_q.shape[1:]), g_q.dtype)
     w = np.empty((every + 1, *g_w.shape[1:]), g_q.dtype)
@@ -57,7 +57,7 @@ def backward(s_r, s_w, v, kept_q, kept_w, kept_M, every, g_reads, g_q, g_w, carr
 
 @kernel
 def step(s, v, q, w, M, q_next, w_next, M_next, reads):
-    """One step from one state to the next; s (B, R + W, 3)."""
+    """One time step, from q, w, M to q_next, w_next, M_next, with s (B, R + W, 3)."""
     readers = q.shape[1]
     for b in range(len(v)):
         M_next[b] = M[b]
@@ -67,7 +67,7 @@ def step(s, v, q, w, M, q_next, w_next, M_next, reads):
 
 
 def heads_step(s: Array, v: Array, q: Array, w: Array, M: Array) -> tuple:
-    """Reads (B, R, W, n) and the next state, of shifts of all heads, s (B, R + W, 3), and values v (B, W, n)."""
+    """Reads (B, R, W, n) and the next state from all heads' shifts s (B, R + W, 3) and values v (B, W, n)."""
     dtype = np.result_type(s, v, q, w, M)
     q, w, M, s, v = (np.ascontiguousarray(x, dtype) for x in (q, w, M.swapaxes(2, 3), s, v))
     q_next, w_next, M_next = np.empty_like(q), np.empty_like(w), np.empty_like(M)
@@ -77,7 +77,7 @@ def heads_step(s: Array, v: Array, q: Array, w: Array, M: Array) -> tuple:
 
 
 def heads_run(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array, *, keep: bool = False) -> tuple:
-    """Reads (B, T, R, W, n) and the final state, shapes as in ``head_scan``; then inputs and states as kept."""
+    """Reads (B, T, R, W, n) and the final state, shaped as in ``head_scan``; then what the backward pass needs."""
     dtype = np.result_type(s_r, s_w, v, q0, w0, M0)
     s_r, s_w, v = (np.ascontiguousarray(x, dtype) for x in (s_r, s_w, v))
     q, w, M = (np.array(x, dtype, order="C") for x in (q0, w0, M0.swapaxes(2, 3)))
@@ -92,7 +92,7 @@ def heads_run(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array,
 
 @differentiable
 def heads_fused(s_r: Array, s_w: Array, v: Array, q0: Array, w0: Array, M0: Array) -> tuple[Arrays, Pullback]:
-    """``heads_run`` with a backward pass."""
+    """``heads_run`` as an op with a pullback."""
     values, kept = heads_run(s_r, s_w, v, q0, w0, M0, keep=True)
     dtype = values[0].dtype
 

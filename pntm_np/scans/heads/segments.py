@@ -1,7 +1,7 @@
-"""Read and write heads over a tape: shifts and values in, reads out, in time segments with carried state.
+"""Read and write heads on a memory, from shifts and values to reads, in time segments between which state is carried.
 
-Addresses take T x m numbers for each head, the largest arrays there are. In segments only one segment's are alive, and
-the need for memory does not grow with T beyond inputs and reads; with gradients all are kept for the backward pass.
+The largest arrays are the addresses, T x m numbers per head. Only those of one segment exist at a time, so that beyond
+inputs and reads the need for RAM does not grow with T. With gradients, all are kept for the backward pass.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from autodiff.backend import FLOAT32
 from pntm_np.scans.forms import check_form
 from pntm_np.scans.scan import check_arrays, conv_shift_scan, memory_scan
 
-SEGMENT = 256  # steps; as fast as longer ones
+SEGMENT = 256  # time steps; longer segments are not faster
 
 
 class HeadState(NamedTuple):
@@ -44,11 +44,11 @@ def head_scan(
     form: str = "chunked",
     segment: int | None = None,
 ) -> tuple[Value, HeadState]:
-    """Write, read, move the heads: read_shifts (B, T, R, 3), write_shifts (B, T, W, 3), values (B, T, W, n).
+    """Write, read and move the heads: read_shifts (B, T, R, 3), write_shifts (B, T, W, 3), values (B, T, W, n).
 
-    Returns the reads (B, T, R, W, n) and the state after the last step. ``segment`` is the number of steps whose
-    addresses exist at a time: 256 by default, and all for the paper form, whose errors a restart would hide. The fused
-    form has only those of one step, in one compiled pass.
+    Returns the reads (B, T, R, W, n) and the final state. ``segment`` is the number of time steps whose addresses exist
+    at a time: 256 by default, but all of them in the paper form, whose errors a restart would hide. The fused form is
+    one compiled pass without segments.
     """
     length = _check(read_shifts, write_shifts, values, state)
     check_form("head_scan", form, read_shifts, write_shifts, values, *state)
@@ -67,14 +67,14 @@ def head_scan(
         raise ValueError(f"head_scan: segment is {segment}; expected at least 1")
     parts, readers = [], read_shifts.shape[2]
     reads: Any = None
-    shifts = concatenate(read_shifts, write_shifts, axis=2)  # all heads move alike
+    shifts = concatenate(read_shifts, write_shifts, axis=2)  # read and write heads move in the same way
     address, memory = concatenate(state.read_address, state.write_address, axis=1), state.memory
     for t in range(0, length, segment):
         now = (slice(None), slice(t, t + segment))
         addresses, address = conv_shift_scan(shifts[now], address, form=form)
         q, w = addresses[:, :, :readers], addresses[:, :, readers:]
         part, memory = memory_scan(q, w, values[now], memory, form=form)
-        del addresses, q, w  # the next segment's addresses take their place
+        del addresses, q, w  # free them for the next segment's
         if type(part) is Tensor:
             parts.append(part)
             continue
@@ -86,7 +86,7 @@ def head_scan(
 
 
 def _check(read_shifts: Value, write_shifts: Value, values: Value, state: HeadState) -> int:
-    """The number of steps, if everything fits together."""
+    """Check that all shapes agree; return the number of time steps."""
     check_arrays(read_shifts=read_shifts, write_shifts=write_shifts, values=values)
     if len(values.shape) != 4 or min(values.shape[1:]) < 1:
         raise ValueError(f"values has shape {values.shape}; expected (B, T, W, n) with T, W, n >= 1")

@@ -1,16 +1,16 @@
-"""Exact, by matrix products: gated linear attention with halving inside a chunk. Never T x m x n.
+"""Exact, by matrix products: gated linear attention with halving inside a chunk, and never T x m x n numbers.
 
-Time is cut into chunks of C steps; between chunks only the memory M is carried. With the decay d = 1 - w, step t reads
+Time is cut into chunks of C steps, between which only the memory M is carried. With the decay d = 1 - w, step t reads
 from every earlier write s of its chunk
     q_t . (w_s d_{s+1} .. d_t) v_s,
-and from its own write (q_t . w_t) v_t. A block of 2 b steps, split in the middle, has all pairs of s on the left and t
-on the right as one product of (q_t P_t) and (w_s Q_s), where P_t is the product of d from the middle to t, with d_t,
-and Q_s that from s to the middle, without d_s. All factors are in [0, 1]: zeros and ones are exact, nothing overflows,
-and nothing divides. Blocks are halved down to single steps; going up, the products of two halves merge by
-multiplication. Step t also reads (q_t . product of d from the chunk's start to t) M, and M becomes
+and from its own write (q_t . w_t) v_t. In a block of 2 b steps, all pairs of s in the left half and t in the right half
+are one product of (q_t P_t) and (w_s Q_s), where P_t is the product of d from the middle to t, including d_t, and Q_s
+the product of d from s to the middle, excluding d_s. All factors are in [0, 1], so zeros and ones are exact and nothing
+overflows; nothing divides. Blocks are halved down to single steps, and the P and Q of two halves are multiplied to get
+those of the block. Step t also reads (q_t . product of d from the chunk's start to t) M, and M becomes
 (product of d over the chunk) M + sum_s (w_s . product of d after s) v_s.
 
-The backward pass recomputes a chunk from the memory at its start, and that from the one before every 16th.
+The backward pass recomputes a chunk from the memory before it, which it recomputes from the last one that was kept.
 """
 
 from __future__ import annotations
@@ -21,30 +21,29 @@ from typing import NamedTuple
 from autodiff import Array, Namespace, Pair, Pullback, array_module, differentiable
 from autodiff.backend import on_host
 
-CHUNK = 16  # steps, for one pair of heads; half of it is faster with more pairs, which are the work inside a chunk
-RUN = 4  # steps whose pairs are taken one distance after the other
+CHUNK = 16  # time steps, for one read and one write head; with more heads, half as many are faster
+RUN = 4  # time steps in a run, whose pairs are computed one distance at a time
 KEPT = 16  # chunks between the memories that are kept for the backward pass
-BLOCK = 1 << 20  # numbers in the largest temporary: a larger batch is worked off in blocks
+BLOCK = 1 << 20  # numbers in the largest temporary: a larger batch is processed in blocks
 
 
 class Level(NamedTuple):
-    """Products of decays within runs of b steps, which are the halves of blocks of 2 b. (B, W, C, m) each."""
+    """Products of decays (B, W, C, m) within runs of b steps, which are halves of blocks of 2 b."""
 
     b: int
-    prefix: Array  # from the start of a step's run to the step, which is included
-    suffix: Array  # from a step, which is excluded, to the end of its run
+    prefix: Array  # from the start of a step's run to the step, inclusive
+    suffix: Array  # from after a step to the end of its run
 
 
-# Letters of einsum: b batch, w write head, r read head, m cell, n number; c step of a chunk, or x block and s step of a
-# block's half.
+# In einsum: b batch, w write head, r read head, m cell, n number, c step of a chunk, x block, s step of a block's half.
 def halves(x: Array, b: int) -> tuple[Array, Array]:
-    """Left and right halves of the blocks of 2 b steps: (.., C, m) with C on axis -2 -> two (.., N, b, m)."""
+    """Left and right halves of the blocks of 2 b steps: (..., C, m) with C on axis -2 -> two (..., N, b, m)."""
     x = x.reshape(*x.shape[:-2], -1, 2, b, x.shape[-1])
     return x[..., 0, :, :], x[..., 1, :, :]
 
 
 def query_halves(q: Array, b: int) -> Array:
-    """The queries of right halves, with an axis for the write heads: (B, C, R, m) -> (B, 1, N, b, R, m)."""
+    """The queries in right halves, with an axis for write heads: (B, C, R, m) -> (B, 1, N, b, R, m)."""
     batch, _, readers, cells = q.shape
     return q.reshape(batch, -1, 2, b, readers, cells)[:, None, :, 1]
 
@@ -60,7 +59,7 @@ def merged(level: Level) -> Level:
 
 
 def merged_pullback(xp: Namespace, level: Level, d_prefix: Array, d_suffix: Array) -> None:
-    """Turns the cotangents of merged(level) into those of level, in place."""
+    """Turn the cotangents of merged(level) into those of level, in place."""
     b = level.b
     left, right = halves(level.prefix, b)
     left_suffix, _ = halves(level.suffix, b)
@@ -75,7 +74,7 @@ def merged_pullback(xp: Namespace, level: Level, d_prefix: Array, d_suffix: Arra
 
 
 def levels_of(xp: Namespace, decay: Array) -> list[Level]:
-    """From single steps up to the whole chunk."""
+    """All levels, from single steps to the whole chunk."""
     found = [Level(1, decay, xp.ones_like(decay))]
     while found[-1].b < decay.shape[-2]:
         found.append(merged(found[-1]))
@@ -91,12 +90,12 @@ class Chunk(NamedTuple):
 
 
 def power_of_two(n: int) -> int:
-    """The next one: halving wants it."""
+    """The smallest power of two that is at least n, as halving needs it."""
     return 1 << (n - 1).bit_length()
 
 
 def rows(x: Array) -> Array:
-    """(.., b, R, k) -> (.., b R, k): steps and read heads are rows of one matrix."""
+    """(..., b, R, k) -> (..., b R, k): steps and read heads become rows of one matrix."""
     return x.reshape(*x.shape[:-3], -1, x.shape[-1])
 
 
@@ -105,7 +104,7 @@ def transposed(x: Array) -> Array:
 
 
 def forward(xp: Namespace, chunk: Chunk, M: Array) -> tuple[Array, Array]:
-    """Reads (B, W, C, R, n) of a chunk and the memory after it."""
+    """The reads (B, W, C, R, n) of a chunk, and the memory after it."""
     q, w, v = chunk
     found = levels_of(xp, 1 - w)
     whole = found.pop()
@@ -121,11 +120,11 @@ def forward(xp: Namespace, chunk: Chunk, M: Array) -> tuple[Array, Array]:
 
 
 def forward_in_runs(xp: Namespace, q: Array, w: Array, v: Array, M: Array) -> tuple[Array, Array]:
-    """The same for several chunks at once, q (B, N, C, R, m), w (B, W, N, C, m), v (B, W, N, C, n).
+    """``forward`` for several chunks at once: q (B, N, C, R, m), w (B, W, N, C, m), v (B, W, N, C, n).
 
-    Within runs of a few steps, pairs are taken by their distance: a write as it is left after 0, 1, 2, .. further steps
-    is met by the queries of that step. Halves are longer than that, and what is multiplied are (q_t P_t) and (w_s Q_s)
-    themselves, which the longer products replace. Fewer and larger operations.
+    It needs fewer and larger operations. Within runs of a few steps, pairs are computed one distance at a time: what
+    decay has left of a write after 0, 1, 2, .. further steps meets the queries of that step. Longer blocks are halved
+    as above, but (q_t P_t) and (w_s Q_s) are updated in place from level to level.
     """
     batch, writers, chunks, size, cells = w.shape
     readers, width, b = q.shape[3], v.shape[-1], min(RUN, size)
@@ -149,13 +148,11 @@ def forward_in_runs(xp: Namespace, q: Array, w: Array, v: Array, M: Array) -> tu
         scores = xp.einsum("bwxsrm,bwxsm->bwxsr", q[:, :, :, distance:], left)
         reads[..., distance:, :, :] += scores[..., None] * v[..., : b - distance, None, :]
     queries = q * prefix[..., None, :]
-    over = prefix[..., -1, :]  # the product of decays of a run
+    over = prefix[..., -1, :]  # the product of decays over a run
     while b < size:
         parts = (batch, writers, -1, 2, b)
-        left_keys, right_queries = (
-            keys.reshape(*parts, cells)[:, :, :, 0],
-            queries.reshape(*parts, readers, cells)[:, :, :, 1],
-        )
+        left_keys = keys.reshape(*parts, cells)[:, :, :, 0]
+        right_queries = queries.reshape(*parts, readers, cells)[:, :, :, 1]
         target = reads.reshape(*parts, readers, width)[:, :, :, 1]
         found = (rows(right_queries) @ transposed(left_keys)) @ v.reshape(*parts, width)[:, :, :, 0]
         target += found.reshape(target.shape)
@@ -180,12 +177,12 @@ def next_memory(chunk: Chunk, whole: Level, M: Array) -> Array:
 
 
 def own_scores(q: Array, w: Array) -> Array:
-    """q_t . w_t of every pair of heads: (B, W, C, R)."""
+    """q_t . w_t for every pair of heads, (B, W, C, R)."""
     return (q[:, None] @ w[..., None])[..., 0]
 
 
 def level_scores(level: Level, q: Array, w: Array) -> tuple[Array, Array, Array]:
-    """(q_t P_t), (w_s Q_s) and their products, (B, W, N, b R, b)."""
+    """(q_t P_t), (w_s Q_s), and their products (B, W, N, b R, b)."""
     _, right = halves(level.prefix, level.b)
     left_w, _ = halves(w, level.b)
     left_suffix, _ = halves(level.suffix, level.b)
@@ -200,18 +197,18 @@ def backward(xp: Namespace, chunk: Chunk, M: Array, g: Array, g_M: Array) -> tup
     found = levels_of(xp, 1 - w)
     whole = found.pop()
 
-    # reads from before the chunk
+    # the reads from the memory before the chunk
     scaled = rows(q[:, None] * whole.prefix[..., None, :])
     d_scaled = (rows(g) @ transposed(M)).reshape(*g.shape[:-1], M.shape[-2])  # B, W, C, R, m
-    # contiguous, for the halves below are written to through views
+    # contiguous, since their halves are written to through views below
     d_q = xp.ascontiguousarray(xp.einsum("bwcrm,bwcm->bcrm", d_scaled, whole.prefix))
     d_prefix = xp.ascontiguousarray(xp.einsum("bwcrm,bcrm->bwcm", d_scaled, q))
     d_M = transposed(scaled) @ rows(g)
 
-    # the memory after it
+    # the memory after the chunk
     d_prefix[..., -1, :] += xp.einsum("bwmn,bwmn->bwm", g_M, M)
     d_M += whole.prefix[..., -1, :, None] * g_M
-    d_kept = v @ transposed(g_M)  # of w times its suffix
+    d_kept = v @ transposed(g_M)  # the cotangent of w times its suffix
     d_w, d_suffix = d_kept * whole.suffix, d_kept * w
     d_v = (w * whole.suffix) @ g_M
 
@@ -258,14 +255,14 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
     at_once = not on_host(q) or readers * writers == 1
 
     def blocks() -> Iterator[slice]:
-        """Parts of the batch whose temporaries stay in the cache; on a device the whole of it."""
+        """Slices of the batch whose temporaries fit in the cache; on a device, the whole batch."""
         most = writers * readers * size * cells * (KEPT if at_once else 1)
         count = max(1, BLOCK // most) if on_host(q) else max(batch, 1)
         return (slice(b, b + count) for b in range(0, batch, count))
 
     def load(block: slice, t: int, count: int | None = None) -> Chunk:
-        """The chunk that starts at step t, the last one a shorter power of two, or ``count`` equal ones; heads before
-        time. They are filled up with steps that do nothing."""
+        """The chunk that starts at step t (the last one: a shorter power of two) or ``count`` equal chunks, with heads
+        before time, padded with steps that change nothing."""
         end = t + (count * size if count else power_of_two(min(size, length - t)))
         parts = [x[block, t:end].astype(dtype, copy=False) for x in (q, w, v)]
         if end > length:
@@ -273,7 +270,7 @@ def memory_chunked(q: Array, w: Array, v: Array, M0: Array, *, chunk: int | None
         parts = [parts[0], *(x.swapaxes(1, 2) for x in parts[1:])]
         return Chunk(*(xp.ascontiguousarray(x) for x in parts))
 
-    kept = {}  # the memory before every KEPT-th chunk of a block of the batch
+    kept = {}  # the memory before every KEPT-th chunk, for each block of the batch
     for block in blocks():
         M = start[block]
         for number, t in enumerate(starts):

@@ -1,4 +1,4 @@
-"""The loop, compiled: the memory stays in cache. The backward pass recomputes it from every few steps."""
+"""The loop over time steps, compiled. The memory stays in cache; it is kept every few steps for the backward pass."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from autodiff import Array, Pair, Pullback, differentiable
 from autodiff.kernel import kernel
 from pntm_np.scans.inner import reads_back, write_and_read_heads, write_heads, writes_back
 
-CACHE = 1 << 18  # bytes of the memories that the backward pass recomputes at a time
+CACHE = 1 << 18  # bytes of memory states that the backward pass recomputes at a time
 
 
 def kept_every(memory: Array) -> int:
-    """Steps between the states that are kept for the backward pass, for a memory of one sequence."""
+    """Time steps between the states that are kept for the backward pass, given the memory of one sequence."""
     return max(4, min(64, CACHE // max(1, memory.nbytes)))
 
 
 @kernel
 def forward(q, w, v, M, reads, kept, every):
-    """M (B, W, n, m) becomes the last memory."""
+    """M (B, W, n, m) becomes the final memory."""
     for b in range(len(q)):
         for t in range(q.shape[1]):
             if t % every == 0:

@@ -1,7 +1,7 @@
-"""Algorithm 2: every cell by the log-space scan, the memory materialised for all steps: T x m x n numbers.
+"""Algorithm 2: a log-space scan for every cell, with the memory of all time steps in RAM: T x m x n numbers.
 
-The listing has decay and gain exchanged; the update rule decides: decay 1 - w, gain w. Because of the clamp no cell is
-ever quite left alone: one written once and then not for 65,536 steps loses six percent of its value.
+The paper's listing has decay and gain exchanged. We follow its update rule: decay 1 - w, gain w. Because of the clamp,
+a cell that is not written for 65,536 time steps loses 6 % of its value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pntm_np.scans.log_space import clamp, log_space_scan
 def memory_paper(q: Array, w: Array, v: Array, M0: Array) -> tuple[Pair, Pullback]:
     xp = array_module(q, w, v, M0)
     gate = clamp(w)
-    with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = -inf is an empty cell; log of less is NaN
+    with np.errstate(divide="ignore", invalid="ignore"):  # log of an empty cell is -inf, of a negative number NaN
         gain = xp.log(gate)[..., None] + xp.log(v)[..., None, :]  # B, T, W, m, n
         decay = xp.broadcast_to(xp.log1p(-gate)[..., None], gain.shape)
         memories = log_space_scan(decay, gain, xp.log(M0))  # M_1 .. M_T

@@ -1,4 +1,4 @@
-"""The definition: one step after the other. The backward pass recomputes the memory from every 64th."""
+"""The definition: a loop over time steps. The backward pass recomputes the memory from every 64th."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def write(M: Same, w: Same, v: Same) -> Same:
 
 
 def read(q: Same, M: Same) -> Same:
-    """Reads (B, R, W, n) of every read head (B, R, m) in every write head's memory."""
-    found: Any = q[:, None] @ M  # an array: a step is not recorded
+    """The reads (B, R, W, n) of every read head q (B, R, m) from every write head's memory."""
+    found: Any = q[:, None] @ M  # Any: a step is never recorded, so this is an array
     return found.swapaxes(1, 2)
 
 
@@ -36,11 +36,11 @@ def memory_sequential(q: Array, w: Array, v: Array, M0: Array) -> tuple[Pair, Pu
         reads[:, t] = read(q[:, t], M)
 
     def pullback(g):
-        g_reads, carried = g  # carried: the cotangent of M_t through all that follows
+        g_reads, carried = g  # carried: the cotangent of M_t through later time steps
         d_q, d_w, d_v = (xp.empty(x.shape, dtype) for x in (q, w, v))
         for first in reversed(range(0, length, SEGMENT)):
             steps = range(first, min(first + SEGMENT, length))
-            memories = [kept[first // SEGMENT]]  # before the segment, then after each of its steps
+            memories = [kept[first // SEGMENT]]  # before the segment, then after each of its time steps
             for t in steps:
                 memories.append(write(memories[-1], w[:, t], v[:, t]))
             for t in reversed(steps):
