@@ -4,7 +4,7 @@
     loss, gradient = ad.value_and_grad(lambda p: ad.mean(ad.tanh(x @ p["W"]) ** 2))({"W": W})
 
 Every op takes arrays or Tensors by position and static parameters by keyword. On plain arrays it is a
-plain function. ``tape`` says how an op is made, ``check`` how its gradient is proven.
+plain function. ``tape`` documents how to write an op, and ``check`` how to test its gradient.
 """
 
 # isort: off

@@ -18,14 +18,14 @@ import numpy as np
 import scipy.special
 
 DType = np.dtype[Any]
-Array = np.ndarray[Any, DType]  # or CuPy's, which has the same methods: the data decides
+Array = np.ndarray[Any, DType]  # or a CuPy array, which has the same methods
 Pair = tuple[Array, Array]
 Arrays = tuple[Array, ...]
 Namespace = ModuleType  # numpy, or cupy, which has the same functions
 
 
 class BackendUnavailable(RuntimeError):
-    """The device asked for cannot be used here; the message says why."""
+    """The device cannot be used here; the message says why."""
 
 
 class Backend(NamedTuple):
@@ -36,7 +36,7 @@ class Backend(NamedTuple):
 
 
 NUMPY = Backend("cpu", np, scipy.special, np.ndarray)
-SCALAR = Backend("scalar", np, scipy.special, np.generic)  # numbers and None go with any device
+SCALAR = Backend("scalar", np, scipy.special, np.generic)  # numbers and None work with any device
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -68,7 +68,7 @@ _LOADED: dict[str, Backend] = {}
 
 
 def register(name: str, loader: Callable[[], Backend]) -> None:
-    """Make a further device known by name; ``loader`` is called when it is first asked for."""
+    """Register another device by name; ``loader`` is called when the device is first used."""
     _LOADERS[name] = loader
     _LOADED.pop(name, None)
 
@@ -83,13 +83,13 @@ def load(name: str) -> Backend:
     if name not in _LOADERS:
         raise ValueError(f"unknown backend {name!r}; expected one of {', '.join(_LOADERS)}")
     if name not in _LOADED:
-        backend = _LOADERS[name]()  # a failure is not remembered: the next call tries again
+        backend = _LOADERS[name]()  # failures are not cached: the next call tries again
         _LOADED[name] = _OWNERS[backend.array] = backend
     return _LOADED[name]
 
 
 def available() -> dict[str, str]:
-    """Every known backend and why it cannot be used; an empty reason means that it can."""
+    """Every known backend with the reason why it cannot be used, which is empty if it can."""
     reasons = {}
     for name in _LOADERS:
         try:
@@ -101,13 +101,13 @@ def available() -> dict[str, str]:
 
 
 def owner(x: Any) -> Backend:
-    """The backend that ``x`` belongs to; ``SCALAR`` for a number or None, which go with any."""
+    """The backend that ``x`` belongs to; ``SCALAR`` for a number or None, which work with any."""
     found = _OWNERS.get(type(x))
     return found if found is not None else _recognise(type(x))
 
 
 def _recognise(kind: type) -> Backend:
-    """Look at a type for the first time, and remember it."""
+    """Find the backend of a type that is seen for the first time, and remember it."""
     if issubclass(kind, np.generic):
         found = SCALAR
     elif issubclass(kind, np.memmap):
@@ -121,7 +121,7 @@ def _recognise(kind: type) -> Backend:
 
 
 def common_owner(arrays: Iterable[Any]) -> Backend:
-    """The one backend of all ``arrays``; a TypeError if they live in different places."""
+    """The one backend of all ``arrays``; a TypeError if they are on different devices."""
     found = SCALAR
     for x in arrays:
         backend = owner(x)
@@ -146,18 +146,18 @@ def special_module(*arrays: Any) -> Namespace:
 
 
 def on_host(x: Any) -> bool:
-    """Whether looking at the values of ``x`` costs nothing; elsewhere it is a synchronisation."""
+    """Whether the values of ``x`` can be read without synchronising with a device."""
     return owner(x) is NUMPY or owner(x) is SCALAR
 
 
 @functools.cache
 def compiled() -> bool:
-    """Whether Numba is installed; it is not loaded for this."""
+    """Whether Numba is installed; this does not import it."""
     return importlib.util.find_spec("numba") is not None
 
 
 def kernels(*arrays: Any) -> ModuleType | None:
-    """The compiled kernels (``autodiff.compiled``), if there are any for these arrays: NumPy's, of float32."""
+    """The compiled kernels (``autodiff.compiled``) if Numba is installed and all arrays are NumPy's in float32."""
     for x in arrays:
         if type(x) is not np.ndarray or x.dtype is not FLOAT32:
             return None
@@ -170,7 +170,7 @@ def _load_kernels() -> ModuleType:
 
 
 def unkept() -> str:
-    """Why what is compiled is compiled again the next time; empty if it is kept, or nothing is compiled."""
+    """Why compiled kernels cannot be cached on disk; empty if they can, or if nothing was compiled."""
     kernel = sys.modules.get("autodiff.kernel")
     return kernel.unkept() if kernel else ""
 
@@ -184,7 +184,7 @@ def to_device(x: Any, name: str) -> Array:
 
 
 def to_host(x: Any) -> np.ndarray:
-    """``x`` as a NumPy array. On a device this waits for the value: a synchronisation."""
+    """``x`` as a NumPy array. For an array on a device, this synchronises."""
     return np.asarray(x) if on_host(x) else owner(x).xp.asnumpy(x)
 
 
@@ -202,7 +202,7 @@ def describe_device(name: str) -> str:
 
 
 def synchronize(name: str) -> None:
-    """Wait until the device has done all that was asked of it; nothing to do on the CPU."""
+    """Wait until the device has finished its work; on the CPU, there is nothing to wait for."""
     backend = load(name)
     if backend is not NUMPY:
         backend.xp.cuda.get_current_stream().synchronize()

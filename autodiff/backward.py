@@ -1,7 +1,7 @@
-"""The backward pass: from the cotangent of the last value to those of the inputs, one loop over the tape.
+"""The backward pass: one loop over the tape, from the cotangent of the last value to those of the inputs.
 
-A cotangent is freed when it is consumed and an entry, with the arrays its pullback saved, as soon as the
-pullback has run. Shape, broadcasting and dtype of cotangents are put right in one place: ``fit``.
+A cotangent is freed when it is consumed, and an entry, with the arrays that its pullback saved, as soon as the pullback
+has run. ``fit`` is the one place where cotangents get the shape and dtype of their inputs.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from autodiff.tape import CONSTANT, DTYPE, LATER, SHAPE, SINGLE, Entry, Part, Ta
 
 
 class PullbackError(RuntimeError):
-    """A pullback failed or returned what does not fit its inputs: the op is wrong, not its caller."""
+    """A pullback failed or returned cotangents that do not fit its inputs: the bug is in the op, not in its caller."""
 
 
 def sweep(tape: Tape, seeds: dict[int, Array], leaves: int, xp: Namespace) -> list[Array]:
-    """Cotangents of the first ``leaves`` slots, given those of some later ones. Ends the tape."""
-    entries: list = tape.entries  # None in place of those that have been used
+    """The cotangents of the first ``leaves`` slots, given those of some later ones. This ends the tape."""
+    entries: list = tape.entries  # None in place of used entries
     tape.entries, tape.ended = [], True
     cotangents: list = [None] * len(entries)
-    owned = bytearray(len(entries))  # 1: this buffer is ours alone, so adding in place is safe
+    owned = bytearray(len(entries))  # 1: nothing else refers to this buffer, so adding in place is safe
     for slot, seed in seeds.items():
         cotangents[slot] = seed
 
@@ -59,7 +59,7 @@ def sweep(tape: Tape, seeds: dict[int, Array], leaves: int, xp: Namespace) -> li
                 _, _, _, shape, dtype, _ = entries[source]
                 try:
                     fits = c.shape == shape and c.dtype is dtype
-                except AttributeError:  # not an array: fit says so
+                except AttributeError:  # not an array: fit raises
                     fits = False
                 if not fits:
                     c = fit(c, shape, dtype, op, inputs.index(source))
@@ -79,14 +79,14 @@ def sweep(tape: Tape, seeds: dict[int, Array], leaves: int, xp: Namespace) -> li
 
 
 def _check_count(op: str, contributions: tuple, inputs: tuple) -> None:
-    """One cotangent per input; those of optional arguments that were left out must be None."""
+    """Require one cotangent per input; those of omitted optional arguments must be None."""
     surplus = contributions[len(inputs) :]
     if len(contributions) < len(inputs) or any(c is not None for c in surplus):
         raise PullbackError(f"the pullback of {op} returned {len(contributions)} cotangents for {len(inputs)} inputs")
 
 
 def _add_part(total: Array | None, owned: int, part: Part, entry: Entry, op: str, xp: Namespace) -> Array:
-    """The cotangent of a slice added into a buffer of the whole, which is made when the first one comes."""
+    """Add the cotangent of a slice to that of the whole array, which starts as zeros."""
     if total is None:
         total = xp.zeros(entry[SHAPE], entry[DTYPE])
     elif not owned:
@@ -104,7 +104,7 @@ def _add_part(total: Array | None, owned: int, part: Part, entry: Entry, op: str
 
 
 def _collect(entries: list, cotangents: list, slot: int, count: int, xp: Namespace) -> tuple | None:
-    """The cotangents of an op with several values, zeros for those that were not used."""
+    """The cotangents of an op with several values, with zeros for unused ones; None if all are unused."""
     slots = range(slot, slot + count)
     collected = [cotangents[s] for s in slots]
     used = any(c is not None for c in collected)
@@ -116,7 +116,7 @@ def _collect(entries: list, cotangents: list, slot: int, count: int, xp: Namespa
 
 
 def fit(c: Any, shape: tuple[int, ...], dtype: DType, op: str, position: int) -> Array:
-    """Undo broadcasting and promotion: the cotangent in the shape and dtype of its input."""
+    """Undo broadcasting and promotion: return the cotangent in the shape and dtype of its input."""
     given = getattr(c, "shape", None)
     if given is None:
         raise PullbackError(f"the pullback of {op} returned {describe(c)} for input {position}; expected an array")
@@ -139,7 +139,7 @@ def fit(c: Any, shape: tuple[int, ...], dtype: DType, op: str, position: int) ->
 def _gradients(
     cotangents: list, owned: bytearray, entries: list, leaves: int, seeds: dict[int, Array], xp: Namespace
 ) -> list[Array]:
-    """The leaves' cotangents as arrays of their own, so that a caller may write into any of them."""
+    """The leaves' cotangents, copied where they share memory, so that the caller may write into any of them."""
     handed_out = {id(seed) for seed in seeds.values()}
     gradients = []
     for slot in range(leaves):

@@ -1,8 +1,8 @@
-"""Is a gradient right? Central differences in float64 against the pullback, for anyone who adds an op.
+"""Check gradients: compare an op's pullback with central differences in float64.
 
-Small functions are compared entry by entry: the whole Jacobian. Large ones along random directions of
-+1 and -1, in which a single wrong entry cannot hide behind a factor near 0. Real and imaginary parts of
-complex inputs and outputs are varied and compared apart.
+For small functions, the whole Jacobian is compared. Large ones are compared along random directions of +1 and -1, in
+which a single wrong entry cannot hide behind a factor near 0. The real and imaginary parts of complex inputs and
+outputs are treated as separate numbers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from autodiff.gradient import vjp
 from autodiff.tape import stop_gradient
 
 STEP = 1e-3  # of the five-point stencil: truncation ~ STEP^4, rounding ~ 1e-16 / STEP, both near 1e-12
-FULL_JACOBIAN = 600  # entries, counting real and imaginary parts: up to here every one is checked
+FULL_JACOBIAN = 600  # entries, counting real and imaginary parts, up to which all of them are compared
 DIRECTIONS = 4
 
 
 class GradientMismatch(AssertionError):
-    """The pullback and the differences disagree; the message says in which input and by how much."""
+    """The pullback and the differences disagree; the message says for which input and by how much."""
 
 
 def check_gradients(
@@ -36,10 +36,9 @@ def check_gradients(
     """Compare the pullback of ``function`` with differences at ``args``; return the largest relative error.
 
     ``args`` are float64 or complex128 arrays, on any device; integer and boolean arrays, numbers and None
-    are held constant. The function returns one array or a tuple of them and must be smooth within two
-    ``step`` around ``args``. The error is the largest deviation in the slopes of one output over the largest of these
-    slopes, not counting what rounding in that output can amount to (a few 1e-13 of it).
-    Raises ``GradientMismatch`` beyond ``tolerance``.
+    are held constant. The function returns one array or a tuple of them and must be smooth within ``2 * step`` of
+    ``args``. The relative error of an output is the largest deviation of its slopes, minus what rounding in that output
+    can explain (a few 1e-13 of it), over its largest slope. An error above ``tolerance`` raises ``GradientMismatch``.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     xp = backend.array_module(*args)
@@ -50,7 +49,7 @@ def check_gradients(
             raise TypeError(f"input {i} is {hosts[i].dtype}; gradients are checked in float64 or complex128")
 
     def evaluate(vectors: dict[int, np.ndarray]) -> np.ndarray:
-        """The function of real vectors that stand for the tracked inputs, as one real vector."""
+        """The function's outputs as one real vector, with tracked inputs replaced by ``vectors``."""
         inputs = [_place(xp, h, vectors.get(i), args[i]) for i, h in enumerate(hosts)]
         return _to_vector(function(*inputs))
 
@@ -126,12 +125,12 @@ def _like(host: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def _place(xp: Namespace, host: Any, vector: np.ndarray | None, original: Any) -> Any:
-    """The original input, or one of its kind with the elements of ``vector``."""
+    """The original input, or an array like it with the elements of ``vector``."""
     return original if vector is None else xp.asarray(_like(host, vector))
 
 
 def _from_vector(xp: Namespace, vector: np.ndarray, value: Any) -> Any:
-    """Cotangents for ``value``, which is an array or a tuple, from one real vector."""
+    """Turn one real vector into cotangents for ``value``, an array or a tuple of arrays."""
     made, start = [], 0
     for y in value if isinstance(value, tuple) else (value,):
         length = y.size * (2 if y.dtype.kind == "c" else 1)

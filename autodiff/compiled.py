@@ -1,6 +1,6 @@
-"""Kernels for float32 arrays on the CPU: the ops where a training step's time goes, one pass over the data each.
+"""Kernels for float32 arrays on the CPU: one pass over the data for each of the ops that dominate a training step.
 
-Shapes are flat: (N,) for functions of one element, (N, d) for what runs along the last axis.
+Arrays are flattened to (N,) for elementwise functions, and to (N, d) for functions along the last axis.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rows(x: Array) -> Array:
 
 
 def elementwise(loop: Callable) -> Callable:
-    """``loop(*inputs, *outputs)`` over flat arrays, as a function that makes its outputs."""
+    """Turn ``loop(*inputs, *outputs)`` over flat arrays into a function that allocates and returns its outputs."""
 
     def apply(*inputs: Array, outputs: int = 1) -> Array | Arrays:
         made = tuple(np.empty(inputs[0].shape, f32) for _ in range(outputs))
@@ -81,11 +81,11 @@ _gelu_both = elementwise(_gelu)
 
 
 def gelu(x: Array) -> tuple[Array, Array]:
-    """x Phi(x) and its slope: the two share their exponential."""
+    """x Phi(x) and its slope, which share an exponential."""
     return _gelu_both(x, outputs=2)
 
 
-# along the last axis
+# ---- along the last axis ----
 @kernel
 def _layer_norm(x, scale, bias, eps, y, mean, inverse):
     n, d = x.shape
@@ -138,7 +138,7 @@ def layer_norm(x: Array, scale: Array, bias: Array, eps: float) -> tuple[Array, 
 
 @selecting_kernel
 def largest(x, r, count):
-    """Of the first numbers of row r. With a NaN among them, any: what is subtracted from NaN does not matter."""
+    """The largest of the first ``count`` numbers of row r; any of them if one is NaN, as NaN minus anything is NaN."""
     top = x[r, 0]
     for i in range(count):
         top = x[r, i] if x[r, i] > top else top
@@ -172,7 +172,7 @@ def _softmax_back(g, y, d_x):
 
 
 def by_rows(forward: Callable, backward: Callable) -> Callable:
-    """``forward(rows, y)`` and ``backward(g, y, d_rows)`` as a function of an array: its value, and its pullback."""
+    """Turn ``forward(rows, y)`` and ``backward(g, y, d_rows)`` into a function from an array to value and pullback."""
 
     def softmax(x: Array) -> tuple[Array, Callable]:
         x_rows = rows(x)

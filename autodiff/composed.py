@@ -1,4 +1,4 @@
-"""Compositions with a rule of their own, for speed and stability."""
+"""Compositions with their own pullbacks, for speed and numerical stability."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def softmax_cross_entropy(
 
     logits (..., V), targets (...) integers, mask (...) boolean or None for all. The sum is divided by ``total``
     if given (a shard of a batch divides by the whole batch's count), else by the number of unmasked positions;
-    with none at all the loss is 0. What stands in a masked position does not matter. Any other target outside
-    0 .. V-1 is an IndexError on NumPy and an infinite loss on a device, where checking would synchronise.
+    if there are none, the loss is 0. Masked positions have no effect. A target outside 0 .. V-1 in any other position
+    is an IndexError with NumPy and an infinite loss on a device, where checking would synchronise.
     """
     xp = array_module(logits, targets, mask)
     if logits.ndim == 0 or targets.shape != logits.shape[:-1]:

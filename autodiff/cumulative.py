@@ -1,8 +1,8 @@
 """Running sums, products and log-sums along one axis, with gradients that never divide.
 
-Both non-trivial gradients are a linear recurrence r_i = g_i + w_i r_{i+1}, run backwards in
-log2(length) whole-array steps. CuPy has no ``accumulate`` but for add and multiply, so logcumsumexp
-doubles too: after step k each element covers 2^k of its predecessors.
+The gradients of cumprod and logcumsumexp are linear recurrences r_i = g_i + w_i r_{i+1}, run backwards in log2(length)
+whole-array steps. CuPy has ``accumulate`` only for add and multiply, so logcumsumexp itself doubles as well: after
+step k each element covers 2^k elements, up to itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autodiff.tape import Pullback, differentiable
 
 
 def _along(axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
-    """The key of ``x[..., start:stop, ...]`` on that axis."""
+    """The key that selects start:stop on that axis."""
     return (slice(None),) * axis + (slice(start, stop),)
 
 
@@ -43,14 +43,14 @@ def cumsum(x: Array, *, axis: int) -> tuple[Array, Pullback]:
 
 @differentiable
 def cumprod(x: Array, *, axis: int) -> tuple[Array, Pullback]:
-    """Running product; the gradient is exact for zeros, for it multiplies and never divides."""
+    """Running product; the gradient is exact for zeros, since it multiplies and never divides."""
     expect.real(x)
     xp = array_module(x)
     axis = expect.one_axis(x, axis)
     y = xp.cumprod(x, axis=axis)
 
     def pullback(g):
-        # dx_j = y_{j-1} r_j with r_j = g_j + x_{j+1} r_{j+1}: all that x_j multiplies
+        # dx_j = y_{j-1} r_j with r_j = g_j + x_{j+1} r_{j+1}
         before, after = xp.ones_like(y), xp.ones_like(x)
         before[_along(axis, 1, None)] = y[_along(axis, None, -1)]
         after[_along(axis, None, -1)] = x[_along(axis, 1, None)]
@@ -70,13 +70,13 @@ def logcumsumexp(x: Array, *, axis: int) -> tuple[Array, Pullback]:
     step, length = 1, x.shape[axis]
     while step < length:
         later, earlier = _along(axis, step, None), _along(axis, None, length - step)
-        with np.errstate(invalid="ignore"):  # NumPy reports a NaN that comes in as if it were made here
+        with np.errstate(invalid="ignore"):  # NumPy warns of NaN inputs as if it had made them here
             y[later] = xp.logaddexp(y[later], y[earlier])
         step *= 2
 
     def pullback(g):
         # dx_j = sum_{i >= j} g_i exp(x_j - y_i) = exp(x_j - y_j) r_j with r_j = g_j + exp(y_j - y_{j+1}) r_{j+1};
-        # y never falls, so all factors are in [0, 1]. Where y is -inf so is x: its share is 0.
+        # y never decreases, so all factors are in [0, 1]. Where y is -inf, so is x, and its share is 0.
         level = xp.where(y == -math.inf, 0.0, y)
         decay = xp.ones_like(y)
         here, there = _along(axis, None, -1), _along(axis, 1, None)

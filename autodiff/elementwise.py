@@ -1,7 +1,7 @@
-"""Arithmetic and functions of one element at a time, with broadcasting. The gradient beside each.
+"""Arithmetic and elementwise functions, with broadcasting, each beside its gradient.
 
-Where a slope does not exist, the middle of what the two sides give is taken (abs, maximum, minimum
-at a tie); clip passes the cotangent on at its bounds.
+Where a slope does not exist (abs at 0, maximum and minimum at a tie), it is the mean of the slopes on both sides; clip
+has slope 1 at its bounds.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def minimum(x: Array, y: Array) -> tuple[Array, Pullback]:
 
 
 def _to_the_chosen(g: Array, first: Array, tie: Array) -> tuple[Callable, Callable]:
-    """The cotangent to the argument that was chosen, half to each at a tie."""
+    """Pass the cotangent to the argument that was chosen, or half of it to each at a tie."""
     where = array_module(g).where
     shared = where(tie, 0.5 * g, 0.0)
     return lambda: where(first, g, shared), lambda: where(first | tie, shared, g)
@@ -216,5 +216,5 @@ def _expect_complex(z: Array) -> None:
 
 @differentiable
 def astype(x: Array, *, dtype: DType) -> tuple[Array, Pullback]:
-    """x in another floating-point or complex dtype; the cotangent comes back in the old one."""
+    """x in another floating-point or complex dtype; its cotangent has the original dtype."""
     return x.astype(dtype), lambda g: g

@@ -1,4 +1,4 @@
-"""What ops ask of their arguments: each function returns one as the op can use it, or says what it expected."""
+"""Checks of ops' arguments: each function returns an argument in the form that the op uses, or raises an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def real(*arrays: Array) -> None:
 
 
 def axes(x: Array, axis: Axis) -> tuple[int, ...]:
-    """The axes meant, counted from 0; all of them for None."""
+    """The axes, counted from 0; all of them for None."""
     if axis is None:
         return tuple(range(x.ndim))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -49,7 +49,7 @@ def integer(name: str, value: SupportsIndex) -> int:
 
 
 def number(name: str, value: object) -> float:
-    """A plain number: one of NumPy's would turn float32 into float64."""
+    """A plain Python number, because a NumPy float64 scalar would promote float32 arrays."""
     if not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is {value!r}; expected a real number")
     return value if isinstance(value, int) else float(value)

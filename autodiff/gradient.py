@@ -1,4 +1,4 @@
-"""Differentiating a function: ``value_and_grad`` for a loss, ``vjp`` for anything else."""
+"""Differentiate a function: ``value_and_grad`` for a loss, ``vjp`` for anything else."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from autodiff.tape import CONSTANT, Tape, TapeError, Tensor, describe, stop_grad
 
 
 def vjp(function: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """``function(*args)`` and its pullback: from the value's cotangent to those of ``args``.
+    """``function(*args)`` and its pullback, the function from the value's cotangent to those of ``args``.
 
-    ``args`` are arrays; integer ones are constants and get None. The value is one array or a tuple
-    of arrays. The pullback can be called once: it frees what it uses.
+    ``args`` are arrays; integer ones are constants, whose cotangents are None. The value is one array or a tuple of
+    arrays. The pullback can be called only once, since it frees what it uses.
     """
     if any(type(x) is Tensor for x in args):
         raise TapeError("vjp: an argument is a Tensor of another tape; nested differentiation is not supported")
@@ -57,7 +57,7 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
     """The function that returns ``loss(params, ...)`` and its gradient with respect to ``params``.
 
     ``params`` is a float array or a nested dict of them; the gradient has the same structure, shapes
-    and dtypes, and its arrays are the caller's to write into. With ``has_aux`` the loss returns
+    and dtypes, and the caller may write into its arrays. With ``has_aux`` the loss returns
     ``(value, aux)`` and so does the result: ``(value, aux), gradient``, with plain arrays in ``aux``.
     """
 
@@ -70,7 +70,7 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
             plain.append(leaf)
             return len(plain) - 1
 
-        # a tree of the leaves' numbers: what the loss does to its dicts has no influence on the gradient's
+        # a tree of the leaves' numbers, so that the gradient's dicts stay as they are whatever the loss does to its own
         structure = tree.map_named_leaves(place, params, "params")
         device = backend.common_owner(plain)
         tape, xp, leaves = Tape(device), device.xp, len(plain)
@@ -88,9 +88,9 @@ def value_and_grad(loss: Callable[..., Any], has_aux: bool = False) -> Callable[
                 f"value_and_grad: the loss is {describe(value)}; expected a real scalar: reduce it with sum or mean"
             )
         if value.base is not None or 0 <= slot < leaves:
-            value = value.copy()  # not a window on a parameter, which the caller is about to change
+            value = value.copy()  # not a view of a parameter, which the caller is about to change
         seeds = {} if slot == CONSTANT else {slot: xp.ones((), value.dtype)}
-        with np.errstate(all="ignore"):  # infinite slopes at the edge of a domain are results, not news
+        with np.errstate(all="ignore"):  # infinite slopes at the edge of a domain are valid results
             gradients = sweep(tape, seeds, leaves, xp)
         gradient = tree.map_named_leaves(lambda name, place: gradients[place], structure, "params")
         return ((value, aux) if has_aux else value), gradient
@@ -107,7 +107,7 @@ def _check_cotangent(k: int, y: Array, g: Any) -> None:
 
 
 def _slot_of(y: Any, tape: Tape, caller: str) -> int:
-    """Where ``y`` stands on ``tape``; CONSTANT for a plain array, which depends on nothing there."""
+    """The slot of ``y`` on ``tape``; CONSTANT for a plain array, which depends on nothing there."""
     if type(y) is Tensor:
         if y.tape is not tape:
             raise TapeError(f"{caller}: the function returned a Tensor of another tape")

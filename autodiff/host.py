@@ -1,5 +1,5 @@
-"""NumPy on the CPU, where it is slower than it need be: SciPy's expit and ndtr go one number at a time in float32, and
-products of a few rows with a transposed matrix are copied twice over."""
+"""Faster substitutes for NumPy and SciPy on the CPU: SciPy's expit and ndtr are not vectorized in float32, and products
+of a few rows with a transposed matrix make two copies."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy as np
 
 from autodiff.backend import FLOAT32, Array
 
-BLOCK = 1 << 15  # numbers that are worked on at a time: they stay in the cache
-# Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, Phi the normal distribution function: P(a) / Q(a), relative error 6e-9
+BLOCK = 1 << 15  # numbers that are processed at a time: they stay in the cache
+# P(a) / Q(a) is Phi(-a) exp(a^2 / 2) for 0 <= a <= 15, with Phi the normal distribution function: relative error 6e-9
 P = tuple(np.float32(c) for c in (0.004153186299, 0.040880848836, 0.183968331884, 0.439282374615, 0.5))
 Q = tuple(np.float32(c) for c in (0.010410382538, 0.10247920835, 0.471406562173, 1.205544983344, 1.676449756109, 1))
 DENSITY_AT_0 = np.float32(1 / math.sqrt(2 * math.pi))
-
-
 FEW = range(3, 33)  # rows for which BLAS is up to twice as fast with the matrix on the left; measured
 
 
@@ -25,7 +23,7 @@ def is_few(x: object) -> TypeGuard[Array]:
 
 
 def few_times(x: Array, W: Array) -> Array:
-    """x W^T as (W x^T)^T, row after row in memory."""
+    """x W^T, computed as (W x^T)^T and returned in C order."""
     return np.ascontiguousarray((W @ x.T).T)
 
 
@@ -34,7 +32,7 @@ def is_single(x: object) -> TypeGuard[Array]:
 
 
 def in_blocks(x: Array) -> tuple[Array, Array, list[slice]]:
-    """The numbers of x in a row, a place for as many, and the blocks of them."""
+    """x flattened, an empty array of that size, and the slices that divide them into blocks."""
     flat = np.ascontiguousarray(x).reshape(-1)
     return flat, np.empty_like(flat), [slice(k, k + BLOCK) for k in range(0, len(flat), BLOCK)]
 

@@ -1,6 +1,6 @@
-"""Loops compiled by Numba, kept on disk.
+"""Loops compiled by Numba and cached on disk.
 
-Kernels are serial and release the interpreter's lock: threads call them side by side, one for each shard of a batch.
+Kernels are serial and release the interpreter's lock, so threads can run them in parallel, one per shard of a batch.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def package_of(path: Path) -> Path:
 
 
 def made_of(package: Path, engine: Path = ENGINE) -> list[Path]:
-    """The files that the kernels of a package are made of: those with kernels, and all that they import of it and of
-    the engine, directly or not. What a kernel uses of another file is compiled into it: functions, and also numbers.
+    """The files that a package's kernels depend on: those with kernels, and all that they import, directly or not, from
+    the package and the engine. Functions and numbers from other files are compiled into a kernel.
     """
     every = package.rglob("*.py") if package.is_dir() else [package]
     found, left = set(), [path for path in every if f"from {engine.name}.kernel import" in path.read_text("utf-8")]
@@ -51,14 +51,14 @@ def _imported(path: Path, packages: tuple[Path, ...]) -> Iterator[Path]:
             if package.name == first:
                 place = package.joinpath(*rest)
                 inner = [place / f"{name}.py" for name in re.findall(r"\w+", names)]
-                # a module, or a package and those in it
+                # a module, or a package and the modules in it
                 files = [place.with_suffix(".py"), place / "__init__.py", *inner]
                 yield from (file for file in files if file.exists())
 
 
 @functools.cache
 def fingerprint(package: Path, engine: Path = ENGINE) -> str:
-    """Of all that the kernels of a package are made of."""
+    """A hash of all files that a package's kernels depend on."""
     files = made_of(package, engine)
     content = [(path.relative_to(package_of(path).parent).as_posix(), path.read_text("utf-8")) for path in files]
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
@@ -68,13 +68,13 @@ _unkept = ""
 
 
 def unkept() -> str:
-    """Why compiled kernels are not kept for the next time; empty if they are."""
+    """Why compiled kernels cannot be cached on disk; empty if they can."""
     return _unkept
 
 
 class _Named(CompileResultCacheImpl):
-    """Numba looks at a kernel's own file for changes. The fingerprint of all is a part of the files' names: nothing
-    that was compiled of other sources has the same."""
+    """Numba checks only a kernel's own file for changes, so the names of cache files also contain the fingerprint of
+    all files that the kernels depend on."""
 
     def __init__(self, function: Callable) -> None:
         self.fingerprint = fingerprint(package_of(Path(function.__code__.co_filename).resolve()))
@@ -85,7 +85,7 @@ class _Named(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """A cache is never in the way: what is damaged is compiled again, and what finds no room is not kept."""
+    """A cache that never raises: damaged files are compiled again, and what cannot be written is not kept."""
 
     _impl_class = _Named
 
@@ -93,7 +93,7 @@ class _Cache(FunctionCache):
         try:
             if self._index.is_file() or not self._index.exists():
                 return super().load_overload(sig, target_context)
-        except Exception:  # whatever comes of reading what is damaged
+        except Exception:  # reading a damaged file can raise anything
             pass
         self._forget()
         return None
@@ -114,7 +114,7 @@ class _Cache(FunctionCache):
 
     @property
     def _name_of_all(self) -> str:
-        """How the files of this kernel begin, of whatever sources; then comes its line."""
+        """The prefix of this kernel's files for any version of the sources; the line number comes next."""
         return self._impl.filename_base.rsplit(".py", 1)[0].rpartition("-")[0] + "-"
 
     def _files(self, beginning: str) -> list[Path]:
@@ -131,46 +131,46 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def kernel(function: Callable) -> Callable:
-    """Sums may be reordered, the same way every time; but for the sign of a zero, nothing is assumed about numbers."""
+    """Compile with sums reordered, in the same way every time. NaN and infinity are kept, not the sign of 0."""
     return _compiled(function, {"reassoc", "contract", "nsz"})
 
 
 def exact_kernel(function: Callable) -> Callable:
-    """Operations in the order in which they are written."""
+    """Compile with operations in the order in which they are written."""
     return _compiled(function, {"contract", "nsz"})
 
 
 def selecting_kernel(function: Callable) -> Callable:
-    """For a maximum, which becomes vector code only if NaN need not come out of it."""
+    """Compile a maximum, which vectorizes only if it need not propagate NaN."""
     return _compiled(function, {"reassoc", "contract", "nsz", "nnan"})
 
 
 def inlined(function: Callable) -> Callable:
-    """A part of kernels: a call would copy the description of every array that it is given."""
+    """Inline a function into kernels, since a call would copy the descriptor of every array argument."""
     return njit(inline="always")(function)
 
 
 @njit(fastmath={"contract", "nsz"})
 def blend(share, old, new):
-    """(1 - share) old + share new: exactly ``new`` where share is 1. Where sums may be reordered, this would become
-    old + share (new - old), which is not; what is compiled here keeps its order in whatever kernel it is a part of."""
+    """(1 - share) old + share new, which is exactly ``new`` where share is 1. A kernel that may reorder sums would turn
+    it into old + share (new - old), which is not exact; compiled here, it keeps its order inside every kernel."""
     return (ONE - share) * old + share * new
 
 
 @njit(fastmath={"contract", "nsz"})
 def remains(share, old):
-    """(1 - share) old, and never old - share old, which cancels where share is nearly 1."""
+    """(1 - share) old, and never old - share old, which loses digits where share is nearly 1."""
     return (ONE - share) * old
 
 
 def _compiled(function: Callable, freedom: set[str]) -> Callable:
-    """A kernel that is a part of another one is compiled into it. If it were called there, the process that compiles
-    both would call the one that stands by itself, and those that load the other from the cache the copy in that, which
-    was optimised with its surroundings: sums in another order, and not the same bits."""
+    """A kernel that another kernel calls is inlined. As a call, the process that compiles both would run the standalone
+    version, and processes that load the caller from the cache would run the copy in it, which is optimised in its
+    context: sums in another order, and different bits."""
     dispatcher: Any = njit(nogil=True, error_model="numpy", fastmath=freedom, forceinline=True)(function)
     try:
-        dispatcher._cache = _Cache(dispatcher.py_func)  # what cache=True does, with other names
-    except RuntimeError:  # nowhere to keep it: compiled anew in every process
+        dispatcher._cache = _Cache(dispatcher.py_func)  # as cache=True does, with other file names
+    except RuntimeError:  # there is no place for the cache: every process compiles anew
         global _unkept
         beside = Path(function.__code__.co_filename).parent / "__pycache__"
         _unkept = f"neither {beside} nor the user's cache can be written to; NUMBA_CACHE_DIR names another place"

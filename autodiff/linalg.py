@@ -11,7 +11,7 @@ from autodiff.tape import Pullback, differentiable
 
 @differentiable
 def matmul(x: Array, y: Array) -> tuple[Array, Pullback]:
-    """Matrix product, batched over leading axes; a vector is a row on the left, a column on the right."""
+    """Matrix product, batched over leading axes; a vector is a row on the left and a column on the right."""
     if min(getattr(x, "ndim", 0), getattr(y, "ndim", 0)) == 0:
         raise ValueError("expected arrays of at least one axis; for a number use multiply")
     inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
@@ -44,7 +44,7 @@ def _drop_column(c: Array, ndim: int) -> Array:
 
 
 def _flat_matmul(x: Array, y: Array) -> tuple[Array, Pullback]:
-    """Many rows times one matrix: a single large product forward, and one for each gradient."""
+    """Many rows times one matrix: one large product in the forward pass, and one for each gradient."""
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     shape = x.shape
 
@@ -57,7 +57,7 @@ def _flat_matmul(x: Array, y: Array) -> tuple[Array, Pullback]:
 
 @differentiable
 def einsum(*arrays: Array, subscripts: str) -> tuple[Array, Pullback]:
-    """Sum of products, as numpy.einsum: explicit ``->``, letters only, none twice in one term."""
+    """Sum of products, like numpy.einsum with an explicit ``->``, letters only, and no letter twice in a term."""
     if not isinstance(subscripts, str):
         raise TypeError("expected a text such as 'ij,jk->ik' as subscripts")
     given, arrow, result = subscripts.replace(" ", "").partition("->")
@@ -76,10 +76,10 @@ def einsum(*arrays: Array, subscripts: str) -> tuple[Array, Pullback]:
     xp = array_module(*arrays)
 
     def cotangent(k: int, g: Array) -> Array:
-        """The same sum with the k-th array and the result exchanged."""
+        """The same sum, with the k-th array and the result exchanged."""
         others = [j for j in range(len(arrays)) if j != k]
         reached = set(result).union(*(terms[j] for j in others))
-        target = "".join(c for c in terms[k] if c in reached)  # the others were summed over on their own
+        target = "".join(c for c in terms[k] if c in reached)  # letters that only this term has were summed over alone
         recipe = ",".join([result] + [terms[j] for j in others]) + "->" + target
         c = xp.einsum(recipe, g, *(arrays[j].conj() for j in others))
         kept = tuple(sizes[a] if a in reached else 1 for a in terms[k])

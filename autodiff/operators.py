@@ -1,4 +1,4 @@
-"""What ``+ - * / ** @ []`` mean on a Tensor: each is the op of that name."""
+"""The operators ``+ - * / ** @ []`` of a Tensor, each of which calls the op of that name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _reflected(op: Op) -> Callable:
 
 
 def _compare(op: Callable) -> Callable:
-    """Comparisons are constant almost everywhere: a plain boolean array, as ``where`` takes it."""
+    """A comparison is constant almost everywhere, so it returns a plain boolean array, which ``where`` accepts."""
 
     def compare(self: Tensor, other: Operand) -> Array:
         other = stop_gradient(other)

@@ -1,4 +1,4 @@
-"""Many elements into one: sums, means, maxima, and the normalisations built on them."""
+"""Reductions (sums, means, maxima) and the normalisations built on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _kept(x: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
 def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Pullback]:
     xp = array_module(x)
     axes = expect.axes(x, axis)
-    kept, shape = _kept(x, axes), x.shape  # not x: the gradient needs its shape alone
+    kept, shape = _kept(x, axes), x.shape  # not x: the gradient needs only its shape
     return xp.sum(x, axis=axes, keepdims=keepdims), lambda g: xp.broadcast_to(g.reshape(kept), shape)
 
 
@@ -39,7 +39,7 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array,
 
 @differentiable
 def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Pullback]:
-    """The largest element; where several are equally large they share the cotangent."""
+    """The largest element; elements that tie share the cotangent equally."""
     expect.real(x)
     xp = array_module(x)
     axes = expect.axes(x, axis)
@@ -61,7 +61,7 @@ def _drop(y: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _finite_max(xp: Namespace, x: Array, axes: tuple[int, ...]) -> Array:
-    """A reference to subtract before exp: the maximum, or 0 where that is infinite or nothing."""
+    """What to subtract before exp: the maximum, or 0 where it is infinite or there are no elements."""
     if math.prod(x.shape[a] for a in axes) == 0:
         return xp.zeros(_kept(x, axes), x.dtype)
     top = xp.max(x, axis=axes, keepdims=True)
@@ -70,7 +70,7 @@ def _finite_max(xp: Namespace, x: Array, axes: tuple[int, ...]) -> Array:
 
 @differentiable
 def logsumexp(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Pullback]:
-    """log of the sum of exp(x), without overflow; -inf, and a zero gradient, where all are -inf."""
+    """log of the sum of exp(x), without overflow; -inf with a zero gradient where all elements are -inf."""
     expect.real(x)
     xp = array_module(x)
     axes = expect.axes(x, axis)

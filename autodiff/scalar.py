@@ -1,8 +1,8 @@
-"""Functions of one number for kernels to call: for a float32 arithmetic that a compiler turns into vector code.
+"""Functions of one number for kernels to call, which in float32 are plain arithmetic that compilers vectorize.
 
-The C library's exp and log are called one number at a time, which takes ten times as long; a float64, for checks, goes
-there. Errors are a few units in the last place (tests/autodiff/test_compiled.py has the bounds); zeros, infinities and
-NaN come out as they should.
+The C library's exp and log are called one number at a time, which takes ten times as long; they serve only float64,
+which is for checks. Errors are a few units in the last place (tests/autodiff/test_compiled.py has the bounds); zeros,
+infinities and NaN are handled correctly.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from autodiff.kernel import exact_kernel
 
 f32, i32 = np.float32, np.int32
 
-LOG2E, LN2_HIGH, LN2_LOW = f32(math.log2(math.e)), f32(0.693359375), f32(-2.12194440e-4)  # high has trailing zeros
+LOG2E, LN2_HIGH, LN2_LOW = f32(math.log2(math.e)), f32(0.693359375), f32(-2.12194440e-4)  # LN2_HIGH has trailing zeros
 HALF, ONE, TWO = f32(0.5), f32(1), f32(2)
 SQRT_HALF = f32(math.sqrt(0.5))
-LARGE = f32(106)  # exp is infinite, or zero, beyond
+LARGE = f32(106)  # beyond +-LARGE, exp is infinite or zero
 SMALLEST, UP, UP_LOG = f32(1.17549435e-38), f32(1 << 23), f32(23)  # the smallest normal number
 
 
@@ -33,7 +33,7 @@ def power_of_two(n):
 
 @exact_kernel
 def exp32(x):
-    """2^n exp(r) with |r| <= log(2) / 2; the polynomial is Cephes' (Moshier). In two steps, as 2^n may not exist."""
+    """2^n exp(r) with |r| <= log(2) / 2, by the polynomial of Cephes (Moshier); 2^n is split, as it may overflow."""
     x = -LARGE if x < -LARGE else x
     x = LARGE if x > LARGE else x
     whole = np.floor(x * LOG2E + HALF)
@@ -52,9 +52,9 @@ def exp32(x):
 
 @exact_kernel
 def log32(x):
-    """Of a number >= 0: n log(2) + log(f) with f from sqrt(1/2) to sqrt(2); Cephes' polynomial."""
+    """n log(2) + log(f) with f from sqrt(1/2) to sqrt(2), for x >= 0, by the polynomial of Cephes."""
     tiny = x < SMALLEST
-    y = x * (UP if tiny else ONE)  # has a full mantissa
+    y = x * (UP if tiny else ONE)  # a normal number, with a full mantissa
     bits = f32(y).view(i32)
     f = i32((bits & i32(0x007FFFFF)) | i32(0x3F000000)).view(f32)  # 1/2 <= f < 1
     n = f32(i32((bits >> i32(23)) - i32(126))) - (UP_LOG if tiny else f32(0))
@@ -83,7 +83,7 @@ def sigmoid32(x):
 
 @exact_kernel
 def tanh32(x):
-    """Cephes: a polynomial near 0, where 1 - 2 / (exp(2x) + 1) would cancel."""
+    """As in Cephes, a polynomial near 0, where 1 - 2 / (exp(2x) + 1) would cancel."""
     z = x * x
     p = f32(-5.70498872745e-3)
     p = p * z + f32(2.06390887954e-2)
@@ -97,14 +97,14 @@ def tanh32(x):
 
 @exact_kernel
 def softplus32(x):
-    """log(1 + exp(x)) as max(x, 0) + log(1 + e), with what 1 + e loses of e."""
+    """log(1 + exp(x)) as max(x, 0) + log(1 + e), corrected for the rounding error of 1 + e."""
     e = exp32(-abs(x))
     u = ONE + e
     return max(x, f32(0)) + (log32(u) + (e - (u - ONE)) / u)
 
 
 def by_precision(single: Callable, double: Callable) -> Callable:
-    """A function for kernels: ``single`` for a float32, ``double`` for a float64."""
+    """A function for kernels that is ``single`` for float32 and ``double`` for float64."""
 
     def function(x):
         raise NotImplementedError("only kernels can call this")

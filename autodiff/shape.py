@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: every gradient puts them back where they came from."""
+"""Rearrangements of elements: every gradient puts them back where they came from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Pullback]:
 
 @differentiable
 def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, Pullback]:
-    """Axes in the given order; reversed without one."""
+    """Axes in the given order, or reversed by default."""
     axes = tuple(range(x.ndim))[::-1] if axes is None else expect.axes(x, axes)
     if len(axes) != x.ndim:
         raise ValueError(f"expected {x.ndim} axes")
@@ -41,7 +41,7 @@ def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Pullback]:
 
 @differentiable
 def concatenate(*arrays: Array, axis: int = 0) -> tuple[Array, Pullback]:
-    """Arrays joined along an axis that they have."""
+    """Arrays joined along an existing axis."""
     if not arrays:
         raise ValueError("expected at least one array")
     first = arrays[0]
@@ -74,7 +74,7 @@ def stack(*arrays: Array, axis: int = 0) -> tuple[Array, Pullback]:
 
 
 def split(x: Array, *, sections: int, axis: int = 0) -> list[Array]:
-    """``x`` cut into equal parts along an axis; the undoing of concatenate."""
+    """``x`` cut into equal parts along an axis: the inverse of concatenate."""
     try:
         at, sections = expect.one_axis(x, axis), expect.integer("sections", sections)
         if sections < 1 or x.shape[at] % sections:
@@ -123,12 +123,12 @@ def index(x: Array, *, key: Any) -> tuple[Array, Pullback]:
 
 @differentiable
 def take(x: Array, indices: Array, *, axis: int = 0) -> tuple[Array, Pullback]:
-    """Rows of x, or of another axis, by an array of integers; a row may be taken many times.
+    """Rows of x (slices along ``axis``) selected by an array of integers; a row may be taken many times.
 
-    The gradient sums over equal indices by a matrix product with their one-hot rows, whose order of
-    summation is fixed: the same bits every time, where atomic additions would not give them. (An infinite cotangent
-    of one row becomes NaN in the others.)
-    An index beyond the end is an IndexError on NumPy; CuPy wraps it, for checking would synchronise.
+    The gradient sums over equal indices by a matrix product with their one-hot rows. Its order of summation is fixed,
+    so the bits are always the same, which atomic additions would not guarantee. An infinite cotangent of one row
+    becomes NaN in the others. An index beyond the end is an IndexError with NumPy; CuPy wraps it, since checking would
+    synchronise.
     """
     xp = array_module(x, indices)
     at = expect.one_axis(x, axis)

@@ -1,7 +1,7 @@
-"""Real Fourier transforms. A cotangent is dL/dRe + i dL/dIm, so a transform is undone by its adjoint.
+"""Real Fourier transforms. A cotangent is dL/dRe + i dL/dIm, so the pullback of a transform is its adjoint.
 
-The half spectrum of a real signal stands for the whole: every bin but the first, and the last of an
-even length, stands for two. The adjoints count them so.
+The half spectrum of a real signal represents the whole spectrum: every bin stands for two, except the first and, if the
+length is even, the last. The adjoints weight the bins accordingly.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from autodiff.tape import Pullback, differentiable
 
 
 def _multiplicity(xp: Namespace, n: int, at: int, like: Array) -> Array:
-    """How many bins of the whole spectrum each bin of the half stands for, shaped to lie on axis ``at``."""
+    """How many bins of the whole spectrum each bin of the half spectrum stands for, along axis ``at``."""
     k = xp.arange(n // 2 + 1)
     count = xp.where((k == 0) | (2 * k == n), 1, 2).astype(like.real.dtype)
     return count.reshape(tuple(-1 if i == at else 1 for i in range(like.ndim)))
 
 
 def _hermitian(z: Array, n: int, at: int) -> Array:
-    """z with the imaginary parts removed, in place, that no real signal has: not every GPU transform ignores them."""
+    """Remove, in place, imaginary parts that no real signal has, since not every GPU transform ignores them."""
     bins = [0, n // 2] if n % 2 == 0 else [0]
     for k in bins:
         z.imag[(slice(None),) * at + (k,)] = 0
@@ -44,8 +44,8 @@ def rfft(x: Array, *, axis: int = -1) -> tuple[Array, Pullback]:
 
 @differentiable
 def irfft(z: Array, *, n: int, axis: int = -1) -> tuple[Array, Pullback]:
-    """The real signal of length n whose bins 0 .. n//2 are given. Imaginary parts of bin 0, and of the
-    last bin of an even n, have no influence."""
+    """The real signal of length n with the given bins 0 .. n//2. The imaginary parts of bin 0 and, if n is even, of the
+    last bin have no influence."""
     xp = array_module(z)
     at = expect.one_axis(z, axis)
     n = expect.integer("n", n)

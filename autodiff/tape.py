@@ -1,4 +1,4 @@
-"""Recording: a Tensor is an array whose use is written on a tape, and an op is what writes there.
+"""Recording: a Tensor is an array whose use is recorded on a tape, and ops do the recording.
 
 An op is one function that returns its value and its pullback, the function from the value's
 cotangent to the cotangents of its inputs:
@@ -9,19 +9,19 @@ cotangent to the cotangents of its inputs:
         return y, lambda g: g * (1 - y * y)
 
 Arrays are positional, static parameters keyword-only. A pullback returns one cotangent per array
-(a tuple, or the bare array if there is one), each of them
-- an array: the cotangent ``g`` itself, a view of it, or a new one, never a saved array; ``g`` is
-  never written to. It may have the shape and dtype of the broadcast result: that is undone here.
-- None: no influence.
-- a function without arguments that makes the array: it is called only if that input is tracked.
-- a ``Part``: the cotangent of a basic slice of the input, the rest being zero.
+(a tuple, or the cotangent itself if there is one array), each of which is one of these:
+- an array: the cotangent ``g`` itself, a view of it, or a new array, but never a saved one; ``g`` must not be
+  written to. The array may have the broadcast shape and promoted dtype of the result, which the backward pass undoes.
+- None, if the input has no influence.
+- a function without arguments that returns the array; it is called only if that input is tracked.
+- a ``Part``: the cotangent of a basic slice of the input, which is zero elsewhere.
 
 For a complex value z the cotangent is dL/dRe z + i dL/dIm z, so a holomorphic f gives g conj(f').
 
 The tape is a list of entries, one slot per recorded value, in the order of computation, so that the
 backward pass (``sweep``) is a loop from the last to the first. Entries hold pullbacks, pullbacks hold plain
-arrays, and nothing points back to a Tensor or the tape: there are no cycles. No state is global: every
-tape is independent of every other.
+arrays, and nothing refers back to a Tensor or the tape, so there are no reference cycles. There is no global state:
+tapes are independent of each other.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Entry = tuple[str, tuple[int, ...], Any, tuple[int, ...], DType, int]  # Any: a 
 
 
 class TapeError(RuntimeError):
-    """A Tensor was used outside the differentiation that it belongs to."""
+    """A Tensor was used outside the differentiation that created it."""
 
 
 class Part(NamedTuple):
@@ -55,10 +55,10 @@ class Part(NamedTuple):
 
 
 class Tape:
-    """An entry (op name, input slots, pullback, shape, dtype, count) for each recorded value; its number is the slot.
+    """One entry (op name, input slots, pullback, shape, dtype, count) per recorded value; its index is the slot.
 
-    An input slot is CONSTANT for what is not tracked. The count is SINGLE for an op that returned one value. One that
-    returned a tuple of k takes k slots: the first has the pullback and the count -k, the others have LATER.
+    The slot of an untracked input is CONSTANT. The count is SINGLE for an op that returned one value. An op that
+    returned a tuple of k values takes k slots: the first has the pullback and the count -k, the others have LATER.
     """
 
     __slots__ = ("device", "ended", "entries")
@@ -66,7 +66,7 @@ class Tape:
     def __init__(self, device: backend.Backend) -> None:
         self.device = device  # where all recorded values live
         self.entries: list[Entry] = []
-        self.ended = False  # True once the sweep has begun, which takes the entries
+        self.ended = False  # True once the backward pass has begun, which takes the entries
 
     def leaf(self, value: Array) -> Tensor:
         self.entries.append(("input", (), None, value.shape, value.dtype, SINGLE))
@@ -77,7 +77,7 @@ class Tensor:
     """An array whose use is recorded. Operators and the functions of ``autodiff`` work on it."""
 
     __slots__ = ("slot", "tape", "value")
-    __array_ufunc__ = None  # ndarray + Tensor asks Tensor.__radd__; np.exp(Tensor) is a TypeError
+    __array_ufunc__ = None  # ndarray + Tensor calls Tensor.__radd__; np.exp(Tensor) is a TypeError
 
     def __init__(self, value: Array, slot: int, tape: Tape) -> None:
         self.value = value
@@ -111,7 +111,7 @@ class Tensor:
 
     __float__ = __int__ = __bool__ = __complex__ = __index__ = __array__
 
-    if TYPE_CHECKING:  # set in ``operators``
+    if TYPE_CHECKING:  # assigned in ``operators``
 
         def __add__(self, other: Operand) -> Tensor: ...
         def __lt__(self, other: Operand) -> Array: ...
@@ -127,16 +127,16 @@ class Tensor:
         __abs__ = __neg__
 
 
-Value = Array | Tensor  # what layers work on: in training its use is recorded, else it is a plain array
-Same = TypeVar("Same", Array, Value)  # the same wherever one signature has it: plain arrays in, a plain array out
-Plain = Array | complex | np.generic | None  # bool, int and float are complex, to a type checker
-Operand = Plain | Tensor  # what ops take
+Value = Array | Tensor  # what layers work on: Tensors while gradients are recorded, otherwise plain arrays
+Same = TypeVar("Same", Array, Value)  # one type per call: plain arrays in, a plain array out
+Plain = Array | complex | np.generic | None  # type checkers accept bool, int and float as complex
+Operand = Plain | Tensor  # the arguments of ops
 A = TypeVar("A", covariant=True)
 V = TypeVar("V", covariant=True)
 
 
 class Op(Protocol[A, V]):
-    """A function of arrays that gives an ``A``; with a Tensor among them, it gives a ``V``."""
+    """A function of arrays that returns an ``A``, or a ``V`` if one of them is a Tensor."""
 
     __name__: str
 
@@ -147,7 +147,7 @@ class Op(Protocol[A, V]):
 
 
 def describe(x: Any) -> str:
-    """``float32 (3, 4)`` for an array, ``2.5`` for a number: how errors name an argument."""
+    """How errors describe an argument: ``float32 (3, 4)`` for an array, ``2.5`` for a number."""
     shape = getattr(x, "shape", None)
     return f"{x.dtype} {tuple(shape)}" if shape is not None else repr(x)[:40]
 
@@ -161,8 +161,8 @@ def differentiable(rule: Callable[..., tuple[Arrays, Pullback]]) -> Op[Arrays, t
 def differentiable(rule: Callable[..., tuple[Any, Pullback]]) -> Callable[..., Any]:
     """Turn ``rule(*arrays, **static) -> (value, pullback)`` into an op on arrays and Tensors.
 
-    With plain arrays alone the op records nothing and returns a plain array. A rule may return a
-    tuple of values; its pullback then gets a tuple with a cotangent for each of them.
+    With only plain arrays, the op records nothing and returns a plain array. A rule may return a tuple of values; its
+    pullback then takes a tuple with a cotangent for each.
     """
     name = rule.__name__
     owner_of = backend._OWNERS.get
@@ -226,7 +226,7 @@ def _floating(op: str, dtype: DType) -> DType:
 
 
 def _check_static(op: str, positional: set[str], static: dict) -> None:
-    """Only what is given by position is tracked: an array by keyword would lose its gradient."""
+    """Only positional arguments are tracked, so an array given by keyword would lose its gradient."""
     for key, value in static.items():
         if key in positional:
             raise TypeError(f"{op}: {key} is an array argument; give it by position")
@@ -265,12 +265,12 @@ def _same_device(op: str, device: backend.Backend, found: backend.Backend, posit
 
 
 def explain(op: str, values: list, static: dict, error: Exception) -> Exception:
-    """The same error, naming the op and what it was given."""
+    """The same error, with the op and its arguments in the message."""
     given = [describe(v) for v in values] + [f"{k}={describe(v)}" for k, v in static.items()]
     message = str(error).strip()
     if isinstance(error, AttributeError):
         if all(hasattr(v, "shape") for v in values):
-            return error  # not about what was given: a mistake in the rule
+            return error  # the arguments are fine: a mistake in the rule
         error, message = TypeError(), "expected arrays; a number, or None, cannot stand here"
     elif "broadcast" in message:
         message = "expected shapes that broadcast: axes, from the last, equal or 1"
@@ -284,5 +284,5 @@ def plain(values: tuple[Value, ...]) -> TypeGuard[Arrays]:
 
 
 def stop_gradient(x: Any) -> Any:
-    """The plain value of a Tensor, or of all Tensors in a nested container: constant from here on."""
+    """A Tensor's plain value, or a nested container with such values in place of Tensors: constant from here on."""
     return tree.map_leaves(lambda leaf: leaf.value if type(leaf) is Tensor else leaf, x)

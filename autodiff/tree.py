@@ -1,4 +1,4 @@
-"""Nested containers of arrays: parameters are dicts of dicts of arrays, results are anything."""
+"""Nested containers of arrays: parameters are nested dicts, results may also contain lists and tuples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def map_leaves(function: Callable, tree: Any) -> Any:
 
 
 def map_named_leaves(function: Callable, tree: Any, name: str) -> Any:
-    """Nested dicts only: ``function(name, leaf)``, with names such as ``params['ffn']['W_in']``."""
+    """``function(name, leaf)`` for nested dicts only, with names such as ``params['ffn']['W_in']``."""
     if isinstance(tree, dict):
         return {k: map_named_leaves(function, v, f"{name}[{k!r}]") for k, v in tree.items()}
     return function(name, tree)
