@@ -1,14 +1,11 @@
-"""The ``pntm`` command: the group of its commands, and how every failure ends.
-
-Each command is one file in ``pntm_np/commands``.
-"""
+"""The ``pntm`` command: registers the commands of ``pntm_np/commands`` and turns every failure into an exit code."""
 
 from __future__ import annotations
 
 import signal
 import threading
 
-# Ctrl-C while the libraries are being loaded ends the process without a traceback.
+# Ctrl-C during the imports ends the process without a traceback.
 _at_start = threading.current_thread() is threading.main_thread() and signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import contextlib
@@ -22,7 +19,7 @@ import click
 
 try:
     import pntm_np  # noqa: F401
-except ImportError as error:  # such as a tasks.py of the user's that is found before ours
+except ImportError as error:  # for example, a tasks.py of the user hides our package
     sys.exit(f"pntm: {error}")
 
 from autodiff import BackendUnavailable
@@ -53,15 +50,15 @@ IN_ORDER_OF_USE = (train, evaluate, solve, trace, tasks, bench, sweep, report, i
 
 
 class Commands(click.Group):
-    """Every failure is one message on stderr and an exit code; usage errors name the flag and what would be right."""
+    """Every failure prints one message to stderr; a usage error names the option and what it expects."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of use
 
     def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         open_streams()
-        kwargs.setdefault("prog_name", "pntm")  # however it was started
-        kwargs["standalone_mode"] = False  # failures end here
+        kwargs.setdefault("prog_name", "pntm")  # also when started as python cli.py
+        kwargs["standalone_mode"] = False  # click would handle failures itself
         try:
             code = super().main(*args, **kwargs)
             sys.exit(code if isinstance(code, int) else 0)
@@ -92,12 +89,12 @@ class Commands(click.Group):
 
 
 def open_streams() -> None:
-    """Streams that were closed by the caller lead nowhere, and no character stops a message."""
+    """Connect closed streams to the null device, and escape characters that cannot be encoded."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  for the life of the process
-    with contextlib.suppress(AttributeError, ValueError):  # what a test puts in their place cannot be changed
-        streams: Any = sys  # types know no reconfigure
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  stays open until exit
+    with contextlib.suppress(AttributeError, ValueError):  # a test may have replaced them
+        streams: Any = sys  # TextIO declares no reconfigure
         streams.stdin.reconfigure(errors="surrogateescape")
         streams.stdout.reconfigure(errors="backslashreplace")
         streams.stderr.reconfigure(errors="backslashreplace")
@@ -107,12 +104,12 @@ def fail(code: int, message: str, context: click.Context | None = None) -> None:
     command = context.command_path if context else "pntm"
     say(f"{command}: {message}")
     if code == USAGE and context:
-        say(f"{command} --help tells more")
+        say(f"See '{command} --help'.")
     sys.exit(code)
 
 
 def shown(name: str, value: Any) -> str:
-    """An option as it is typed."""
+    """The option as the user types it."""
     if name == "sizes":
         return " ".join(f"--size {size}={number}" for size, number in value.items())
     option = name.replace("_", "-")
@@ -121,10 +118,13 @@ def shown(name: str, value: Any) -> str:
     return f"--option {option}={typed_value(value)}" if option in RARE else f"--{option} {typed_value(value)}"
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80, "show_default": True},
+)
 @click.version_option(importlib.metadata.version("pntm"), prog_name="pntm")
 def main() -> None:
-    """Parallelizable Neural Turing Machines: train them, watch them, time them."""
+    """Train, evaluate, trace and time Parallelizable Neural Turing Machines."""
 
 
 for command in IN_ORDER_OF_USE:

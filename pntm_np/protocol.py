@@ -43,6 +43,7 @@ def memory_for(longest: int) -> int:
 
 
 TRAINING_MEMORY, EVALUATION_MEMORY = memory_for(MAX_LENGTH), memory_for(LONGEST)
+EVALUATION_MEMORY_DEFAULT = f"[default: {EVALUATION_MEMORY}; for longer inputs 2 x length + {MARGIN}]"  # in help texts
 
 
 def evaluation_memory(longest: int) -> int:

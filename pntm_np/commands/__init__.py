@@ -1,5 +1,7 @@
-"""One file for each command: it parses, calls, and prints. Ctrl-C and SIGTERM are handled as all commands do:
-``with signals: ...`` and ask ``stop()`` now and then."""
+"""One file for each command: it parses the arguments, calls the library, and prints the result.
+
+Commands handle Ctrl-C and SIGTERM with ``with signals: ...`` and check ``stop()`` from time to time.
+"""
 
 from pntm_np.runtime.signals import Signals
 

@@ -25,51 +25,38 @@ from pntm_np.scans import FORMS
 BENCHED = ("ntm", "pntm")
 MANY = Count(1, 10**6)
 LENGTHS = f"{protocol.BENCH_LENGTHS[0]}:{protocol.BENCH_LENGTHS[-1]}"
-runs_option = click.option(
-    "--runs", type=MANY, default=protocol.BENCH_RUNS, show_default=True, help="Timed, of each length."
-)
+runs_option = click.option("--runs", type=MANY, default=protocol.BENCH_RUNS, help="Time N runs at each length.")
 warmup_option = click.option(
-    "--warmup", type=MANY, default=protocol.BENCH_WARMUP, show_default=True, help="Not timed, before them."
+    "--warmup", type=MANY, default=protocol.BENCH_WARMUP, help="Make N runs before those that are timed."
 )
 
 
-@click.group(
-    invoke_without_command=True, short_help="Time NTM and P-NTM, as in the paper; or training steps.", cls=click.Group
-)
+@click.group(invoke_without_command=True, short_help="Time NTM and P-NTM as in the paper, or training steps.")
 @click.option(
-    "--lengths", type=Lengths(), default=LENGTHS, show_default=True, help=f"{LENGTHS} is 8, 16, 32, ..; or a list."
+    "--lengths", type=Lengths(), default=LENGTHS, help="Time A, 2A, 4A, .. tokens up to B, or the lengths of a list."
 )
-@click.option(
-    "--models", type=Names("model", list(BENCHED)), default=",".join(BENCHED), show_default=True, help="Which to time."
-)
-@click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: all that can run here]")
-@click.option("--batch", type=MANY, default=protocol.BENCH_BATCH, show_default=True, help="Sequences at a time.")
+@click.option("--models", type=Names("model", BENCHED), default=",".join(BENCHED), help="Time these models.")
+@click.option("--forms", type=Names("form", FORMS), help="Time these forms of the scans. [default: all that can run]")
+@click.option("--batch", type=MANY, default=protocol.BENCH_BATCH, help="Process N sequences at a time.")
 @runs_option
 @warmup_option
-@click.option(
-    "--patience",
-    type=MANY,
-    default=30,
-    show_default=True,
-    help="A form that takes more seconds than this for one run is not tried at greater lengths.",
-)
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of weights and inputs.")
+@click.option("--patience", type=MANY, default=30, help="Skip longer inputs once a run takes over N seconds.")
+@click.option("--seed", type=SEED, default=0, help="Draw weights and inputs with this seed.")
 @backend_option
 @bench_threads_option
-@click.option(
-    "--out", type=Place(), default="runs/bench.json", show_default=True, help="Every row goes there as it is found."
-)
-@click.option("--resume", is_flag=True, help="Go on with the bench in --out; begin it if there is none.")
-@click.option("--plot", type=Picture(), help="Draw time and speed-up against length: .png, .svg or .pdf.")
+@click.option("--out", type=Place(), default="runs/bench.json", help="Save each row to PATH once it is measured.")
+@click.option("--resume", is_flag=True, help="Continue the bench in --out; start it if there is none.")
+@click.option("--plot", type=Picture(), help="Draw time and speed-up against length as .png, .svg or .pdf.")
 @json_option
 @click.pass_context
 def bench(
     ctx: click.Context, out: Path, resume: bool, plot: Path | None, as_json: bool, forms: tuple | None, **given: Any
 ) -> None:
-    """Time a forward pass of NTM and P-NTM against the length: the paper's experiment.
+    """Time a forward pass of NTM and P-NTM against the sequence length, as the paper does.
 
-    Forms are first compared on the bench's input. What cannot fit in memory is not tried. An
-    interrupted bench goes on with --resume. pntm bench train times training steps.
+    Before timing, the outputs of the forms are compared with one another. Lengths that do not fit
+    in memory are skipped. --resume continues an interrupted bench. 'pntm bench train' times
+    training steps.
     """
     if ctx.invoked_subcommand:
         refuse_options(ctx)
@@ -83,7 +70,7 @@ def bench(
     try:
         report = bench_forward(settings, forms, out, resume, signals)
     except Stopped:
-        say(f"stopped; go on with: {shlex.join(['pntm', *sys.argv[1:]])}{'' if resume else ' --resume'}")
+        say(f"stopped; continue with: {shlex.join(['pntm', *sys.argv[1:]])}{'' if resume else ' --resume'}")
         raise
     if as_json:
         click.echo(json.dumps(report))
@@ -101,7 +88,7 @@ def print_bench(report: Json) -> None:
     for row in report["rows"]:
         rows.append([row["length"], row["model"], row["form"]])
         if row.get("skipped"):
-            rows[-1] += ["-", "-", "-", "-", "", "-", f"not tried: {row['skipped']}"]
+            rows[-1] += ["-", "-", "-", "-", "", "-", f"skipped: {row['skipped']}"]
             continue
         speedup, peak = row["speedup_over_ntm"], row["peak_bytes"]
         rows[-1] += [duration(row[name]) for name in ("mean", "std", "best")]
@@ -123,24 +110,24 @@ def print_conditions(report: Json, what: str) -> None:
 
 @bench.command("train", short_help="Time the training step of every model.")
 @click.option(
-    "--models", type=Names("model", list(MODELS)), default=",".join(MODELS), help="Which to time. [default: all]"
+    "--models", type=Names("model", MODELS), default=",".join(MODELS), show_default="all", help="Time these models."
 )
-@click.option("--forms", type=Names("form", list(FORMS)), help="Of the scans. [default: the fastest]")
-@click.option("--lengths", type=Lengths(), default="41,81,121", show_default=True, help="Tokens of a sequence.")
-@click.option("--batch", type=MANY, default=protocol.BATCH, show_default=True, help="Sequences of a step.")
-@click.option("--memory-size", type=Count(1, 10**7), default=protocol.TRAINING_MEMORY, show_default=True, help="Cells.")
+@click.option("--forms", type=Names("form", FORMS), help="Time these forms of the scans. [default: the fastest]")
+@click.option("--lengths", type=Lengths(), default="41,81,121", help="Time sequences of these numbers of tokens.")
+@click.option("--batch", type=MANY, default=protocol.BATCH, help="Train on N sequences per step.")
+@click.option("--memory-size", type=Count(1, 10**7), default=protocol.TRAINING_MEMORY, help="Use a memory of N cells.")
 @runs_option
 @warmup_option
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of weights and batches.")
+@click.option("--seed", type=SEED, default=0, help="Draw weights and batches with this seed.")
 @backend_option
 @bench_threads_option
-@click.option("--profile", is_flag=True, help="Show where the time goes, by part.")
+@click.option("--profile", is_flag=True, help="Show how much time each part of a step takes.")
 @json_option
 def bench_train(profile: bool, as_json: bool, forms: tuple | None, **given: Any) -> None:
-    """Time a training step: forward, backward and update, at the paper's sizes, on random tokens.
+    """Time a training step (forward, backward and update) at the paper's sizes on random tokens.
 
-    The floor is what the step's dense matrix products alone would take, at the speed of a large
-    product, which is measured at the same time.
+    The floor is the time that the step's dense matrix products alone would take at the speed of a
+    large product, which is also measured.
     """
     from pntm_np.experiments.bench.runner import bench_steps
     from pntm_np.experiments.bench.train_step import TrainSettings

@@ -22,31 +22,28 @@ from pntm_np.runtime.progress import Progress
 from pntm_np.runtime.workers import Workers
 
 
-@click.command("eval", short_help="Exact match of a trained machine, by length.")
+@click.command("eval", short_help="Evaluate a trained model by input length.")
 @click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
 @task_option
-@click.option(
-    "--lengths", type=LengthRange(), help=f"Every length from A to B. [default: as its run, 1:{protocol.LONGEST}]"
-)
-@click.option("--samples", type=Count(1, 10**6), help=f"Of each length. [default: as its run, {protocol.SAMPLES}]")
+@click.option("--lengths", type=LengthRange(), help="Evaluate every length from A to B. [default: as in its run]")
+@click.option("--samples", type=Count(1, 10**6), help="Evaluate N inputs of each length. [default: as in its run]")
 @click.option(
     "--memory-size",
     type=Cells(1, 10**7),
-    help=f"Cells; ample: no head can go round. "
-    f"[default: {protocol.EVALUATION_MEMORY}, for longer inputs 2 x length + {protocol.MARGIN}]",
+    help=f"Use N cells; ample: so many that no head goes round. {protocol.EVALUATION_MEMORY_DEFAULT}",
 )
 @tau_choice
-@click.option("--seed", type=SEED, default=protocol.EVALUATION_SEED, show_default=True, help="Of the evaluation set.")
+@click.option("--seed", type=SEED, default=protocol.EVALUATION_SEED, help="Draw the inputs with this seed.")
 @backend_option
 @threads_option
-@click.option("--plot", type=Picture(), help="Draw accuracy against length: .png, .svg or .pdf.")
+@click.option("--plot", type=Picture(), help="Draw accuracy against length as .png, .svg or .pdf.")
 @json_option
 def evaluate(checkpoint: Path, task: Any, lengths: Any, samples: Any, memory_size: Any, **given: Any) -> None:
-    """Evaluate the machine in a run's directory or a checkpoint as the paper does.
+    """Evaluate the model in a run directory or a checkpoint as the paper does.
 
-    It answers SAMPLES random inputs of every length by greedy decoding; an answer counts if it is
-    right to its last symbol. The score is the mean over the lengths that are longer than those of
-    training. The inputs depend on --seed alone; without options this is the evaluation of its run.
+    The model answers random inputs of every length by greedy decoding; an answer counts if every
+    symbol is right. The score is the mean exact match on lengths beyond the training lengths. The
+    inputs depend on --seed alone. Without options, this repeats the evaluation at the end of the run.
     """
     trained = load_trained(checkpoint)
     task = task_of(trained, task)
@@ -59,7 +56,7 @@ def evaluate(checkpoint: Path, task: Any, lengths: Any, samples: Any, memory_siz
     lower = "--lengths or --memory-size"
     require = partial(score.require_memory, trained.model.architecture, task, threads=threads, lower=lower)
     require(settings)
-    if ample:  # now exactly, for the answers of some tasks are longer than others
+    if ample:  # now from the samples themselves: tokens_of estimates long inputs
         settings = replace(settings, memory_size=score.ample_memory(task, settings))
         require(settings)
     began = time.perf_counter()

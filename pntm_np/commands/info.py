@@ -14,10 +14,10 @@ from pntm_np.runtime.untrusted import Json
 from pntm_np.runtime.workers import cores
 
 
-@click.command(short_help="Versions in use, and which devices can be used.")
+@click.command(short_help="Show versions, devices, cores and free memory.")
 @json_option
 def info(as_json: bool) -> None:
-    """Show the versions in use, which devices can be used or why not, threads, and the BLAS."""
+    """Show library versions, which devices are available or why not, cores, BLAS and free memory."""
     import threadpoolctl
 
     blas = [

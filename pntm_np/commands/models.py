@@ -10,10 +10,10 @@ from pntm_np.commands.options import json_option
 from pntm_np.commands.output import table
 
 
-@click.command(short_help="The models at the paper's sizes.")
+@click.command(short_help="List the models at the paper's sizes.")
 @json_option
 def models(as_json: bool) -> None:
-    """List the models at the paper's sizes: parameters, forms of the scans, state per sequence."""
+    """List the models at the paper's sizes, with parameter counts, forms of the scans and state sizes."""
     from pntm_np.models.summary import summaries
 
     found = summaries()
@@ -29,5 +29,5 @@ def models(as_json: bool) -> None:
         rows.append([model["name"], *shown, model["parameters"], state, forms])
     table(["name", *sizes, "parameters", "state", "forms"], rows)
     click.echo("\nforms: s sequential, p paper, c chunked, f fused")
-    memory = " and ".join(str(n) for n in sorted({model["memory_size"] for model in found}))
-    click.echo(f"state: numbers per sequence, with a memory of {memory} (bench) cells")
+    memory = " cells, or ".join(str(n) for n in sorted({model["memory_size"] for model in found}))
+    click.echo(f"state: numbers kept for each sequence, with a memory of {memory} for the bench models")

@@ -1,4 +1,4 @@
-"""Options that several commands share, each with one spelling; and options under headings, where there are many."""
+"""Options that several commands share, and help texts that list options under headings."""
 
 from __future__ import annotations
 
@@ -8,40 +8,43 @@ from typing import Any
 import click
 
 from pntm_np.commands.types import Count, Device, TaskName, Threshold
-from pntm_np.protocol import EVALUATION_MEMORY, MARGIN
+from pntm_np.protocol import EVALUATION_MEMORY_DEFAULT
 from pntm_np.runtime.workers import cores
 
-HELP_AT = 22  # columns of the options' names, the same in all groups, so that their help texts stand in line
+HELP_AT = 22  # width of the column of names, the same under all headings
 MANY, SEED, THREADS = Count(1, 10**9), Count(0, 2**63 - 1), Count(1, 1024)
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")
-backend_option = click.option("--backend", type=Device(), default="cpu", show_default=True, help="Where to compute.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout, nothing else.")
+backend_option = click.option("--backend", type=Device(), default="cpu", help="Compute on this device.")
 threads_option = click.option(
-    "--threads", type=THREADS, default=cores, show_default="all cores", help="Has no influence on results."
+    "--threads",
+    type=THREADS,
+    default=cores,
+    show_default="all cores",
+    help="Use N threads; results do not depend on N.",
 )
 bench_threads_option = click.option(
-    "--threads", type=THREADS, default=cores, show_default="all cores", help="Shards at a time."
+    "--threads", type=THREADS, default=cores, show_default="all cores", help="Compute N shards of a batch at a time."
 )
-task_option = click.option("--task", type=TaskName(), help="For a task in a file of yours: path/to/file.py:Name again.")
+task_option = click.option("--task", type=TaskName(), help="Name a task of your own again: path/to/file.py:Name.")
 memory_option = click.option(
-    "--memory-size", type=Count(1, 10**7), help=f"Cells. [default: {EVALUATION_MEMORY}, or 2 x length + {MARGIN}]"
+    "--memory-size", type=Count(1, 10**7), help=f"Use a memory of N cells. {EVALUATION_MEMORY_DEFAULT}"
 )
 
 
 def tau_choice(command: Callable) -> Callable:
-    """``--tau`` and ``--gate-tau``."""
-    shifts = "Shifts below it become 0; auto chooses this and --gate-tau on the training lengths."
-    gates, own = "minGRU's gates closer than this to 0 or 1 become 0 or 1.", "[default: the machine's own"
+    """Add ``--tau`` and ``--gate-tau``."""
+    shifts = "Set shifts below X to 0; auto chooses this and --gate-tau on the training lengths."
+    gates, own = "Snap minGRU gates closer than X to 0 or 1.", "[default: the model's own"
     command = click.option("--gate-tau", type=Threshold(0.5), help=f"{gates} {own}, or auto with --tau auto]")(command)
     return click.option("--tau", type=Threshold(1), help=f"{shifts} {own}]")(command)
 
 
 def refuse_options(ctx: click.Context) -> None:
-    """What stands before a subcommand's name would be lost."""
+    """Reject options before the name of a subcommand: they would have no effect."""
     for param in ctx.command.params:
         if ctx.get_parameter_source(param.name or "") == click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"{param.opts[0]} has no meaning before {ctx.invoked_subcommand}; give it after", ctx
-            )
+            name = ctx.invoked_subcommand
+            raise click.UsageError(f"{param.opts[0]} has no effect before {name}; put it after {name}", ctx)
 
 
 class GroupedOption(click.Option):
@@ -51,7 +54,7 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """Its help lists the options by group, in the order in which the groups first appear; those without one last."""
+    """A command whose help lists the options by group, in order of appearance; those without a group come last."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -65,6 +68,5 @@ class GroupedCommand(click.Command):
 
 
 def under(group: str, *names: str, **given: Any) -> Callable:
-    """As ``click.option``, under the heading ``group``; a default is shown."""
-    given.setdefault("show_default", given.get("default") is not None)
+    """``click.option`` under the heading ``group``."""
     return click.option(*names, cls=GroupedOption, group=group, **given)

@@ -1,4 +1,4 @@
-"""What commands print: data on stdout, messages on stderr."""
+"""Functions that print: data to stdout, messages to stderr."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pntm_np.runtime.untrusted import Json, printable
 
 
 def say(message: str) -> None:
-    """One line on stderr, whatever is in the names that it tells."""
-    message = printable(message)
-    with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the message
-        click.echo(message, err=True)
+    """Print one line to stderr, with control characters escaped."""
+    with contextlib.suppress(OSError):  # a closed stderr must not cost the result
+        click.echo(printable(message), err=True)
 
 
 def typed_value(value: Any) -> str:
@@ -25,7 +24,7 @@ def typed_value(value: Any) -> str:
 
 
 def table(columns: list[str], rows: list[list]) -> None:
-    """Rows on stdout, in columns: numbers to the right, text to the left."""
+    """Print rows in columns to stdout: numbers to the right, text to the left."""
     from rich.console import Console
     from rich.table import Table
 
@@ -35,7 +34,7 @@ def table(columns: list[str], rows: list[list]) -> None:
         shown.add_column(column, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         shown.add_row(*(f"{x:,}" if isinstance(x, int) else printable(str(x)) for x in row))
-    Console(width=200, highlight=False, markup=False).print(shown)  # a narrow terminal wraps; nothing is left out
+    Console(width=200, highlight=False, markup=False).print(shown)  # a narrow terminal wraps lines; rich would cut them
 
 
 def bands_table(scores: list[LengthScore], max_length: int) -> None:
@@ -43,7 +42,7 @@ def bands_table(scores: list[LengthScore], max_length: int) -> None:
     for b in bands(scores, max_length):
         figures = [share(b.exact_match, 3), share(b.token_accuracy, 3), f"{b.chance:.1e}"]
         rows.append([f"{b.first}..{b.last}", *figures, "trained on" if b.trained else "longer than any in training"])
-    table(["length", "exact match", "tokens right", "chance", ""], rows)
+    table(["length", "exact match", "token accuracy", "chance", ""], rows)
 
 
 def score_line(report: Json) -> None:

@@ -1,4 +1,4 @@
-"""Options of a run that are seldom needed: ``--option NAME=VALUE``, as in a sweep, instead of a flag each."""
+"""Rarely needed options of a run: set by ``--option NAME=VALUE``, as in a sweep, instead of by flags of their own."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ RARE = {
     "clip": RareOption(Number(), "Scale gradients down to this infinity norm; 0: never."),
     "restart-after": RareOption(
         STEPS,
-        "Start over with new parameters after N steps without a fifth of the answers, 3 N without nine tenths, "
-        "or 2 N more without having learnt; 0: never.",
+        "Start over with new parameters if less than a fifth of the answers is right after N steps, less than nine "
+        "tenths after 3 N, or the training lengths are not learnt 2 N later; 0: never.",
     ),
     "start": RareOption(
-        Named("start", list(STARTS)), "Initial weights: uniform in +-1/sqrt(fan-in), or flax for Flax's defaults."
+        Named("start", STARTS), "Draw initial weights uniform in +-1/sqrt(fan-in), or as Flax does by default."
     ),
     "head-gain": RareOption(
-        Number(), "Multiply the initial shift weights of half of P-NTM's heads, which then start out decided."
+        Number(), "Multiply the initial shift weights of half of P-NTM's heads, so that their shifts start near 0 or 1."
     ),
     "blur": RareOption(Number(), "Spread this share of NTM's shifts over left, stay and right in half of every batch."),
     "learnt-memory-size": RareOption(
-        CellRange(1, 10**7), "Memory size N, or A:B, once the training lengths are learnt."
+        CellRange(1, 10**7), "Use N cells, or between A and B, once the training lengths are learnt."
     ),
 }
 
 
 class Rare(Value):
-    """NAME=VALUE of one of them."""
+    """NAME=VALUE for one of the rarely needed options."""
 
     name = "NAME=VALUE"
 

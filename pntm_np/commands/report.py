@@ -12,15 +12,15 @@ from pntm_np.commands.output import say, table
 from pntm_np.commands.types import Place
 
 
-@click.command(short_help="The paper's tables and figures from runs and benches.")
+@click.command(short_help="Make the paper's tables and figures from runs and benches.")
 @click.argument("directory", type=Place(exists=True))
-@click.option("--out", type=Place(), help="Where to write it. [default: DIRECTORY/report]")
+@click.option("--out", type=Place(), help="Write the report to this directory. [default: DIRECTORY/report]")
 @json_option
 def report(directory: Path, out: Path | None, as_json: bool) -> None:
-    """Make tables, figures and one page that works offline of what is in DIRECTORY.
+    """Make tables, figures and an offline page from the results in DIRECTORY.
 
-    Runs, benches and evaluations (what --json prints, in files) are found wherever they are below it.
-    The paper's numbers stand beside ours.
+    Runs, benches and evaluations (saved output of --json) are found at any depth. The paper's
+    numbers are shown beside ours.
     """
     from pntm_np.experiments.report import build
 
@@ -35,4 +35,4 @@ def report(directory: Path, out: Path | None, as_json: bool) -> None:
             click.echo(f"{shown.title}\n")
             table(shown.columns, [[shown.shown(value) for value in row] for row in shown.rows])
             click.echo("")
-    say(f"written: {out / 'report.html'}, and every table and figure beside it")
+    say(f"wrote {out / 'report.html'}, and every table and figure beside it")

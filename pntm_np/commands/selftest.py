@@ -19,9 +19,9 @@ from pntm_np.runtime.progress import Progress
 @backend_option
 @json_option
 def selftest(backend: str, as_json: bool) -> None:
-    """Compare a device with NumPy: every op, scan form and model, values and gradients.
+    """Compare the values and gradients of every op, scan form and model on a device with NumPy's.
 
-    Exits with 1 if a deviation is out of bounds, and with 5 if the device cannot be used.
+    Exits with 1 if a difference is out of bounds, and with 5 if the device is not available.
     """
     from pntm_np.experiments import selftest as test
 
@@ -33,7 +33,7 @@ def selftest(backend: str, as_json: bool) -> None:
             progress.note(f"{len(results)}: {result.name}")
     broken = [r for r in results if not r.ok]
     if as_json:
-        # JSON has no infinity: what could not be compared is null
+        # JSON has no infinity: a failed comparison is null
         rows = [{k: None if v == float("inf") else v for k, v in r._asdict().items()} | {"ok": r.ok} for r in results]
         within = {dtype.__name__: bound for dtype, bound in test.BOUNDS.items()}
         report = {"backend": backend, "device": device, "versions": versions_in_use(), "bounds": within}

@@ -23,45 +23,42 @@ from pntm_np.runtime.workers import Workers
 from tasks import Task, TaskError
 
 
-@click.command(short_help="Ask a trained machine.")
+@click.command(short_help="Answer inputs with a trained model.")
 @click.argument("checkpoint", metavar="RUN_OR_FILE", type=Place(exists=True))
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @task_option
 @memory_option
-@click.option(
-    "--answer-length", type=Count(1, 10**6), help="Symbols of an answer, for a machine of a task without a rule."
-)
+@click.option("--answer-length", type=Count(1, 10**6), help="Write N symbols, if the rule of the task is not known.")
 @tau_choice
 @backend_option
 @json_option
 def solve(checkpoint: Path, texts: tuple[str, ...], task: Task | None, answer_length: int | None, **given: Any) -> None:
-    """Give the machine each TEXT, or each line of stdin, and show its answer.
+    """Print the model's answer to each TEXT, or to each line of stdin.
 
-    Beside it stands the right answer if it differs, with the places where it does.
+    A wrong answer is followed by the right one and by the positions where they differ.
     """
     trained, asked = load_trained(checkpoint), Asked(given["tau"], given["gate_tau"])
     if trained.end_token and answer_length:
-        raise click.BadParameter(
-            f"{answer_length}; this machine ends its answers itself, with $: leave it out", param_hint="--answer-length"
-        )
+        problem = f"{answer_length}; leave it out: this model ends its answers itself, with $"
+        raise click.BadParameter(problem, param_hint="--answer-length")
     try:
         task = task_of(trained, task)
     except TaskNeeded as needed:
         if asked.auto:
             raise
         if not trained.end_token and not answer_length:
-            raise TaskNeeded(f"{needed}, or say how long an answer is: --answer-length N") from None
+            raise TaskNeeded(f"{needed}, or give the length of an answer: --answer-length N") from None
         task = symbols_only(trained)
     else:
         if answer_length:
-            problem = f"{answer_length}; the rule of {task.name} says how long an answer is: leave it out"
+            problem = f"{answer_length}; leave it out: the rule of {task.name} gives the length of an answer"
             raise click.BadParameter(problem, param_hint="--answer-length")
     if not texts:
         if sys.stdin.isatty():
-            say(f"one text a line, of {' '.join(task.inputs)}; end with Ctrl-D")
+            say(f"type one text per line, of the symbols {' '.join(task.inputs)}; end with Ctrl-D")
         texts = tuple(text for line in sys.stdin if (text := line.rstrip("\r\n")))
     if not texts:
-        raise TaskError(f"there is no text; expected symbols of {' '.join(task.inputs)}")
+        raise TaskError(f"no text was given; expected symbols of {' '.join(task.inputs)}")
     for text in texts:
         task.check(text)
     cells = given["memory_size"] or evaluation_memory(max(map(len, texts)))

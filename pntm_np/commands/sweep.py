@@ -25,36 +25,36 @@ from tasks import TASKS
 GRID_OPTIONS = ("grid_file", "preset", "chosen", "names", "seeds", "options")
 
 
-@click.group(
-    cls=click.Group, short_help="Many runs: tasks x models x seeds, here or on a cluster.", invoke_without_command=True
-)
-@click.option("--grid", "grid_file", type=Place(exists=True), help="A TOML file with tasks, variants, seeds, options.")
+@click.group(short_help="Make many runs: tasks x models x seeds, here or on a cluster.", invoke_without_command=True)
+@click.option("--grid", "grid_file", type=Place(exists=True), help="Read tasks, variants, seeds, options from TOML.")
 @click.option(
     "--preset",
     type=Named("preset", ["paper"]),
-    help=f"paper: {len(TASKS)} tasks x {len(MODELS)} models x {len(SEEDS)} seeds.",
+    help=f"paper: make runs of {len(TASKS)} tasks x {len(MODELS)} models x {len(SEEDS)} seeds by the paper's settings.",
 )
-@click.option("--tasks", "chosen", type=TaskNames(), help="With commas between them. [default: all six]")
-@click.option("--models", "names", type=Names("model", list(MODELS)), help="Likewise. [default: pntm]")
-@click.option("--seeds", type=Seeds(), help="How many of the paper's ten, or A,B,.. [default: 1]")
-@click.option("--option", "options", type=Setting(), multiple=True, help="Of every run: steps=1000, sizes={width=64}.")
-@click.option("--out", type=Place(), default="runs/sweep", show_default=True, help="The directory of all runs.")
-@click.option("--jobs", type=THREADS, help="Runs at a time. [default: cores / threads]")
-@click.option("--threads", type=THREADS, default=1, show_default=True, help="Of one run.")
-@click.option("--cluster", "address", metavar="ADDRESS", help="A Dask scheduler: its workers do the runs.")
-@click.option("--shard", "part", type=Shard(), help="Only part K of N, for job arrays.")
-@click.option("--retries", type=Count(0, 100), default=2, show_default=True, help="Of a run that breaks at one place.")
-@click.option("--stall", type=Number(), default=900, show_default=True, help="Seconds after which a silent run hangs.")
-@click.option("--done", type=Place(exists=True), help="Runs that have been collected there count as done.")
-@click.option("--retry-failed", is_flag=True, help="Try again what was given up before.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done, and how long it would take.")
+@click.option("--tasks", "chosen", type=TaskNames(), help="Train on these tasks; comma-separated. [default: all six]")
+@click.option("--models", "names", type=Names("model", MODELS), help="Train these; comma-separated. [default: pntm]")
+@click.option("--seeds", type=Seeds(), help="Use the first N of our ten seeds, or the seeds A,B,.. [default: 1]")
+@click.option(
+    "--option", "options", type=Setting(), multiple=True, help="Set in every run: steps=1000, sizes={width=64}."
+)
+@click.option("--out", type=Place(), default="runs/sweep", help="Keep all runs in this directory.")
+@click.option("--jobs", type=THREADS, help="Make N runs at a time. [default: cores / threads]")
+@click.option("--threads", type=THREADS, default=1, help="Use N threads for each run.")
+@click.option("--cluster", "address", metavar="ADDRESS", help="Make the runs on the workers of this Dask scheduler.")
+@click.option("--shard", "part", type=Shard(), help="Make only part K of N, for job arrays.")
+@click.option("--retries", type=Count(0, 100), default=2, help="Retries without progress before giving up.")
+@click.option("--stall", type=Number(), default=900, help="Treat a run as hung after X seconds without output.")
+@click.option("--done", type=Place(exists=True), help="Count runs that were collected in PATH as done.")
+@click.option("--retry-failed", is_flag=True, help="Retry runs that were given up before.")
+@click.option("--dry-run", is_flag=True, help="Only show which runs would be made, and how long they would take.")
 @json_option
 @click.pass_context
 def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
-    """Make many runs, each in a process and a directory of its own. What is finished is never done again.
+    """Make many runs, each in a process and a directory of its own; finished runs are never repeated.
 
-    Stopped or killed, the same command goes on. Without a grid, the one in --out is continued. A run
-    that breaks is tried again, then reported with its cause while the others go on.
+    After a stop or a crash, the same command continues the sweep. Without a grid, it continues the
+    one in --out. A run that fails is retried, then reported with its cause while the others go on.
     """
     if ctx.invoked_subcommand:
         refuse_options(ctx)
@@ -67,7 +67,7 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
         raise click.BadParameter(problem, ctx, param_hint="--stall")
     runs = grid.extend_plan(out, asked_for(ctx, **{k: given[k] for k in GRID_OPTIONS}))
     if not runs:
-        raise click.UsageError(f"nothing is planned in {out} yet; give --grid, --preset, --tasks or --models", ctx)
+        raise click.UsageError(f"there is no sweep in {out} yet; give --grid, --preset, --tasks or --models", ctx)
     mine = grid.shard(runs, *given["part"]) if given["part"] else runs
     todo = coordinator.left(out, mine, given["retry_failed"], given["done"])
     coordinator.require_tasks(todo)
@@ -85,13 +85,13 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
     with signals:
         ends = coordinator.sweep(out, mine, todo, jobs, care, client, given["done"], stop)
         if signals.received:
-            say(f"stopped and saved; go on with: {shlex.join(['pntm', *sys.argv[1:]])}")
+            say(f"stopped and saved; continue with: {shlex.join(['pntm', *sys.argv[1:]])}")
             return signals.exit_code
     found = [status.standing(out, run, given["done"]) for run in mine]
     print_sweep(found, as_json)
     missed = [end for end in ends if end.state == "unavailable"]
     if missed:
-        say(f"{len(missed)} runs found no room, memory or device; the same command takes them up again")
+        say(f"{len(missed)} runs lacked disk space, memory or a device; repeat the command to continue them")
     if any(run.state == "failed" for run in found) or any(end.failed for end in ends):
         return FAILED
     return NOT_AVAILABLE if missed else 0
@@ -100,52 +100,54 @@ def sweep(ctx: click.Context, out: Path, as_json: bool, **given: Any) -> int:
 def asked_for(
     ctx: click.Context, grid_file: Path | None, preset: str | None, chosen: Any, names: Any, seeds: Any, options: Any
 ) -> list:
-    """The runs that the flags name: a file's, or a grid's; none if there are no such flags."""
+    """The runs that the options ask for: those of a file, or of a grid; none without such options."""
     from pntm_np.experiments.sweep import grid
 
     if grid_file:
         if preset or chosen or names or seeds or options:
-            raise click.UsageError("--grid has tasks, variants, seeds and options of its own", ctx)
+            raise click.UsageError(
+                "--grid replaces --preset, --tasks, --models, --seeds and --option; leave them out", ctx
+            )
         return grid.read_grid(grid_file)
     if not (preset or chosen or names):
         if seeds or options:
-            raise click.UsageError("--seeds and --option belong to --preset, --tasks or --models", ctx)
+            raise click.UsageError("--seeds and --option need --preset, --tasks or --models", ctx)
         return []
     if "model" in dict(options):
-        raise click.UsageError("--option model=..: the models are named by --models", ctx)
+        raise click.UsageError("--option model=.. is not allowed; name the models with --models", ctx)
     models = names or (tuple(MODELS) if preset else ("pntm",))
     seeds = seeds or (SEEDS if preset else grid.seeds_of(1))
     common = {"preset": preset or "recipe"} | dict(options)
     return grid.grid(chosen or TASKS.values(), {model: {"model": model} for model in models}, seeds, common)
 
 
-@sweep.command("status", short_help="Where the runs of a sweep stand.")
+@sweep.command("status", short_help="Show which runs of a sweep are done, running or failed.")
 @click.argument("directory", type=Place(exists=True))
 @json_option
 def sweep_status(directory: Path, as_json: bool) -> None:
-    """Show where the runs of the sweep in DIRECTORY stand: done, running, failed and why."""
+    """Show which runs of the sweep in DIRECTORY are done, running or failed, and why they failed."""
     from pntm_np.experiments.sweep import grid, status
 
     runs = grid.read_plan(directory)
     if not runs:
-        raise click.UsageError(f"{directory}: there is no sweep here")
+        raise click.UsageError(f"{directory} has no sweep; name the --out of one")
     print_sweep([status.standing(directory, run) for run in runs], as_json)
 
 
-@sweep.command("collect", short_help="Keep finished runs, each in one small file.")
+@sweep.command("collect", short_help="Save each finished run as one small file.")
 @click.argument("directory", type=Place(exists=True))
-@click.option("--out", type=Place(), required=True, help="Where to put them.")
+@click.option("--out", type=Place(), required=True, help="Write the files to this directory.")
 @json_option
 def sweep_collect(directory: Path, out: Path, as_json: bool) -> int:
-    """Keep result, cost and thinned metrics of every run in DIRECTORY that has ended, each in one file.
+    """Save result, cost and thinned metrics of every finished run in DIRECTORY, one file for each run.
 
-    What is left is small enough for a repository, and enough for pntm report and for pntm sweep --done.
+    The files are small enough for a repository; 'pntm report' and 'pntm sweep --done' read them.
     """
     from pntm_np.experiments.sweep.collect import collect
 
     names, left_out = collect(directory, out)
     if not names and not left_out:
-        raise click.UsageError(f"{directory}: there is no run in it that has ended")
+        raise click.UsageError(f"{directory} has no finished run; finish one first")
     for line in left_out:
         say(f"left out: {line}")
     told = {"out": str(out), "runs": names, "left_out": left_out}

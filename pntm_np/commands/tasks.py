@@ -13,14 +13,14 @@ from pntm_np.runtime import ram
 from tasks import TASKS, Task
 
 
-@click.command(short_help="The tasks, and samples of them.")
+@click.command(short_help="List the tasks, or print samples of one.")
 @click.argument("task", type=TaskName(), required=False)
-@click.option("--length", type=Count(1, 10**6), default=6, show_default=True, help="Of the inputs.")
-@click.option("--count", type=Count(1, 10**6), default=5, show_default=True, help="How many samples.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the samples.")
+@click.option("--length", type=Count(1, 10**6), default=6, help="Length of each input.")
+@click.option("--count", type=Count(1, 10**6), default=5, help="Print N samples.")
+@click.option("--seed", type=SEED, default=0, help="Draw the samples with this seed.")
 @json_option
 def tasks(task: Task | None, length: int, count: int, seed: int, as_json: bool) -> None:
-    """List the tasks, or print samples of TASK: a name, the beginning of one, or file.py:Name."""
+    """List the tasks, or print samples of TASK: a name, an unambiguous prefix, or path/to/file.py:Name."""
     from pntm_np.evaluation.answer import facts, samples
 
     if task is None:
@@ -29,7 +29,7 @@ def tasks(task: Task | None, length: int, count: int, seed: int, as_json: bool) 
             click.echo(json.dumps(every))
             return
         table(["task", "symbols", "example"], [[f["name"], f["symbols"], f["example"]] for f in every])
-        click.echo("\na sample is  input | answer ;  pntm tasks TASK prints some")
+        click.echo("\n'pntm tasks TASK' prints samples of a task as input | answer")
         return
     ram.require(200 * length * count, f"{count:,} samples of length {length:,}", "--length or --count")
     rows = samples(task, length, count, seed)

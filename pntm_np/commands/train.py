@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,93 +24,63 @@ from pntm_np.scans import FORMS
 from pntm_np.training import PRESETS, Config, Run
 from tasks import TASKS, Task
 
-START, OPTIMISATION, SHARPENING = "What you need", "Optimisation", "Sharpening"
-EVALUATION, RUNNING = "Evaluation at the end", "Running"
+basic, optimisation, sharpening, evaluation, running = (
+    partial(under, group) for group in ("Basics", "Optimisation", "Sharpening", "Evaluation at the end", "Running")
+)
+PRESET_HELP = "recipe: use our settings, the same for all tasks; paper: use every setting that the paper states."
+CELLS_HELP = f"Train with N cells; A:B draws N for every step. [paper: 2 x max-length + {protocol.MARGIN}]"
+NOISE_HELP = "Add normal noise of deviation X to the logits of shifts and gates in half of every batch. [paper: 0]"
+ROUNDING_HELP = "Round shifts and gates in the other half once most answers are right. [paper: no]"
+TAU_HELP = f"Set shifts below X to 0; auto: as in training, or chosen on the training lengths. [paper: {protocol.TAU}]"
+FORM_HELP = "Compute the scans in this form: sequential, paper, chunked or fused. [default: the fastest]"
 
 
-@click.command(cls=GroupedCommand, short_help="Train a machine; resume a run.")
+@click.command(cls=GroupedCommand, short_help="Train a model, or resume a run.")
 @click.argument("task", type=TaskName(), required=False)
-@under(START, "--model", type=Named("model", list(MODELS)), default="pntm", help="One that 'pntm models' lists.")
-@under(
-    START,
-    "--preset",
-    type=Named("preset", list(PRESETS)),
-    default="recipe",
-    help="recipe: ours, the same for all tasks; paper: every setting that the paper states.",
-)
-@under(START, "--seed", type=SEED, default=0, help="Seed of parameters and batches.")
-@under(START, "--out", type=Place(), help="Run directory. [default: runs/TASK-MODEL-PRESET-SEED]")
-@under(START, "--resume", is_flag=True, help="Continue the run in --out; start it if there is none.")
-@under(OPTIMISATION, "--steps", type=MANY, help=f"Stop after N steps at the latest. [paper: {protocol.STEPS}]")
-@under(OPTIMISATION, "--batch-size", type=MANY, help=f"Samples in a batch. [paper: {protocol.BATCH}]")
-@under(OPTIMISATION, "--lr", type=Number(), help=f"Adam's learning rate. [paper: {protocol.LEARNING_RATE}]")
-@under(OPTIMISATION, "--max-length", type=MANY, help=f"Longest training input. [default: {protocol.MAX_LENGTH}]")
-@under(
-    OPTIMISATION,
-    "--memory-size",
-    type=CellRange(1, 10**7),
-    help=f"Training memory size; A:B draws one for every step. [paper: 2 x max-length + {protocol.MARGIN}]",
-)
-@under(
-    OPTIMISATION, "--end-token", is_flag=True, default=None, help="End answers with $, which the machine has to write."
-)
-@under(
-    OPTIMISATION,
+@basic("--model", type=Named("model", MODELS), default="pntm", help="Train MODEL; see 'pntm models'.")
+@basic("--preset", type=Named("preset", PRESETS), default="recipe", help=PRESET_HELP)
+@basic("--seed", type=SEED, default=0, help="Seed parameters and batches with N.")
+@basic("--out", type=Place(), help="Keep the run in this directory. [default: runs/TASK-MODEL-PRESET-SEED]")
+@basic("--resume", is_flag=True, help="Continue the run in --out, or start it.")
+@optimisation("--steps", type=MANY, help=f"Stop after at most N steps. [paper: {protocol.STEPS}]")
+@optimisation("--batch-size", type=MANY, help=f"Train on N samples per step. [paper: {protocol.BATCH}]")
+@optimisation("--lr", type=Number(), help=f"Set Adam's learning rate. [paper: {protocol.LEARNING_RATE}]")
+@optimisation("--max-length", type=MANY, help=f"Train on lengths 1 to N. [default: {protocol.MAX_LENGTH}]")
+@optimisation("--memory-size", type=CellRange(1, 10**7), help=CELLS_HELP)
+@optimisation("--end-token", is_flag=True, default=None, help="Make the model end its answers itself, with $.")
+@optimisation(
     "--stop-when-solved/--no-stop-when-solved",
     default=None,
     help="Stop once the training lengths are learnt. [paper: no]",
 )
-@under(
-    SHARPENING,
-    "--noise",
-    type=Number(),
-    help="Standard deviation of noise on the logits of shifts and gates, in half of every batch. [paper: 0]",
+@sharpening("--noise", type=Number(), help=NOISE_HELP)
+@sharpening("--rounding/--no-rounding", default=None, help=ROUNDING_HELP)
+@evaluation("--lengths", type=LengthRange(), help=f"Test lengths A to B. [default: 1:{protocol.REACH} x max-length]")
+@evaluation("--samples", type=MANY, help=f"Test N inputs of each length. [default: {protocol.SAMPLES}]")
+@evaluation("--tau", type=Threshold(1), help=TAU_HELP)
+@running("--form", type=Named("form", FORMS), help=FORM_HELP)
+@running("--backend", type=Device(), default="cpu", help="Compute on this device.")
+@running(
+    "--threads",
+    type=THREADS,
+    default=cores,
+    show_default="all cores",
+    help="Use N threads; results do not depend on N.",
 )
-@under(
-    SHARPENING,
-    "--rounding/--no-rounding",
-    default=None,
-    help="Round shifts and gates in the other half, once nearly all is learnt. [paper: no]",
-)
-@under(EVALUATION, "--lengths", type=LengthRange(), help=f"Test lengths. [default: 1:{protocol.REACH} x max-length]")
-@under(EVALUATION, "--samples", type=MANY, help=f"Test inputs of each length. [default: {protocol.SAMPLES}]")
-@under(
-    EVALUATION,
-    "--tau",
-    type=Threshold(1),
-    help=f"Set shifts below X to 0; auto: as in training, or chosen on the training lengths. [paper: {protocol.TAU}]",
-)
-@under(
-    RUNNING,
-    "--form",
-    type=Named("form", list(FORMS)),
-    help="Form of the scans: sequential, paper, chunked or fused. [default: the fastest]",
-)
-@under(RUNNING, "--backend", type=Device(), default="cpu", help="Where to compute.")
-@under(RUNNING, "--threads", type=THREADS, default=cores, show_default="all cores", help="Does not affect results.")
-@under(
-    RUNNING,
-    "--checkpoint-every",
-    type=MANY,
-    help=f"Steps between two checkpoints. [paper: {protocol.CHECKPOINT_EVERY}]",
-)
-@under(
-    RUNNING,
-    "--eval-every",
-    type=MANY,
-    help=f"Steps between two tests on the training lengths. [paper: {protocol.EVAL_EVERY}]",
-)
-@under(RUNNING, "--json", "as_json", is_flag=True, help="Print one JSON document to stdout, nothing else.")
-@click.option("--size", "sizes", type=Size(), multiple=True, help="Model size other than the paper's: width=64, ..")
+@running("--checkpoint-every", type=MANY, help=f"Save every N steps. [paper: {protocol.CHECKPOINT_EVERY}]")
+@running("--eval-every", type=MANY, help=f"Test training lengths every N steps. [paper: {protocol.EVAL_EVERY}]")
+@running("--json", "as_json", is_flag=True, help="Print one JSON document to stdout, nothing else.")
+@click.option("--size", "sizes", type=Size(), multiple=True, help="Change a size of the model: width=64, ..")
 @click.option("--option", "rare", type=Rare(), multiple=True, help="Set a rarely needed option: cool-down=3000, ..")
-@click.option("--list-options", is_flag=True, help="List those options, and the values they would have.")
-@click.option("--end-with-parent", is_flag=True, hidden=True, help="Stop when standard input is closed: for a sweep.")
+@click.option("--list-options", is_flag=True, help="List the rarely needed options and their values.")
+@click.option("--end-with-parent", is_flag=True, hidden=True, help="Stop when standard input closes: for a sweep.")
 @click.pass_context
 def train(ctx: click.Context, task: Any, preset: str, out: Path | None, resume: bool, **given: Any) -> int:
-    """Train a machine on TASK, and evaluate it on inputs up to three times as long.
+    """Train a model on TASK, and evaluate it on inputs up to three times as long.
 
     TASK is a name ('pntm tasks' lists them), an unambiguous prefix of one, or path/to/file.py:Name.
-    Ctrl-C finishes the step, saves and exits; --resume continues to the same bits as without a break.
+    Ctrl-C finishes the step, saves and exits; a run continued with --resume gives the same bits as one
+    without a break.
     """
     from pntm_np.experiments.sweep.supervise import end_with_parent
     from pntm_np.training import display, session
@@ -126,7 +97,7 @@ def train(ctx: click.Context, task: Any, preset: str, out: Path | None, resume: 
     typed |= rare.keys()
     given = {name: value for name, value in given.items() if value is not None}
     if task is None and not (resume and out):
-        raise click.UsageError(f"TASK is missing; there are {', '.join(TASKS)}", ctx)
+        raise click.UsageError(f"TASK is missing; choose one of {', '.join(TASKS)}", ctx)
     run = Run(out or Path("runs") / f"{task.name}-{given['model']}-{preset}-{given['seed']}")
     config, task = session.plan(run, task, preset, given, typed, resume)
     session.check_directory(run)
@@ -140,7 +111,7 @@ def train(ctx: click.Context, task: Any, preset: str, out: Path | None, resume: 
             result = session.conduct(run, config, task, resume, Context(Workers(threads), shown, stop))
         if result is None:
             again = ["pntm", "train", *([task.source] if task.source else []), "--resume", "--out", str(run.directory)]
-            say(f"stopped and saved; go on with: {shlex.join(again)}")
+            say(f"stopped and saved; continue with: {shlex.join(again)}")
             return signals.exit_code
     if as_json:
         click.echo(json.dumps(result))
@@ -150,11 +121,11 @@ def train(ctx: click.Context, task: Any, preset: str, out: Path | None, resume: 
 
 
 def print_options(model: str, preset: str, max_length: int | None) -> None:
-    """The rarely needed options with the values that they have in such a run."""
+    """Print the rarely needed options with their values in such a run."""
     found = Config.of(TASKS["parity-check"], preset, model=model, max_length=max_length)
     values = {name: typed_value(getattr(found, name.replace("-", "_"))) for name in RARE}
     listing = click.HelpFormatter(max_width=80)
-    with listing.section(f"Options of --option, with the values that --model {model} --preset {preset} gives them"):
+    with listing.section(f"Values of --option NAME=VALUE by --model {model} --preset {preset}"):
         listing.write_dl([(f"{name}={values[name]}", option.meaning) for name, option in RARE.items()])
     click.echo(listing.getvalue(), nl=False)
 

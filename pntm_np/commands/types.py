@@ -1,10 +1,11 @@
-"""The kinds of values that stand on the command line: each says what would be right if one is wrong."""
+"""Types of command-line values; the error for a bad value says what is expected."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,15 +19,15 @@ T = TypeVar("T")
 
 
 class Value(click.ParamType):
-    """A kind of value; help shows its name as it stands."""
+    """A type of value; help texts show its ``name`` unchanged."""
 
-    expected = ""  # what follows the value in the message if it is wrong; without it, the error speaks for itself
+    expected = ""  # follows the bad value in the message; if empty, the message is that of the error
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):  # a default, or converted before
+        if not isinstance(value, str):  # a default, or already converted
             return value
         try:
             return self.parse(value)
@@ -34,11 +35,12 @@ class Value(click.ParamType):
             self.fail(f"{value!r:.60}{self.expected}" if self.expected else str(error), param, ctx)
 
     def parse(self, text: str) -> Any:
-        """The value that is written there; ValueError if it is none."""
+        """The value of ``text``; raises ValueError if it has none."""
         raise NotImplementedError
 
 
 def kept(value: T, usable: bool) -> T:
+    """``value`` if it is usable; raises ValueError otherwise."""
     if not usable:
         raise ValueError
     return value
@@ -46,7 +48,7 @@ def kept(value: T, usable: bool) -> T:
 
 class LengthRange(Value):
     name = "A:B"
-    expected = " is no range of lengths; expected A:B with 1 <= A <= B, such as 1:120"
+    expected = " is not a range of lengths; expected A:B with 1 <= A <= B, such as 1:120"
 
     def parse(self, text: str) -> tuple[int, int]:
         first, colon, last = text.partition(":")
@@ -66,7 +68,7 @@ class Count(Value):
 
 
 class Cells(Count):
-    """A memory's size, or ample: so large that no head can go round it."""
+    """A memory size, or ``ample``: so many cells that no head can go round."""
 
     name, otherwise = "N|ample", ", or ample"
 
@@ -75,7 +77,7 @@ class Cells(Count):
 
 
 class CellRange(Count):
-    """A memory's size, or two bounds between which it is drawn."""
+    """A memory size, or two bounds between which it is drawn."""
 
     name, otherwise = "N|A:B", ", or A:B with A <= B, between which it is drawn"
 
@@ -97,7 +99,7 @@ class Number(Value):
 
 
 class Threshold(Value):
-    """A number up to ``largest``, or auto."""
+    """A number from 0 to ``largest``, or ``auto``."""
 
     name = "X|auto"
 
@@ -109,17 +111,17 @@ class Threshold(Value):
 
 
 class Named(Value):
-    """One of several names, or an unambiguous beginning of one."""
+    """One of several names, or an unambiguous prefix of one."""
 
-    def __init__(self, kind: str, names: list[str]) -> None:
-        self.name, self.kind, self.names = kind.upper(), kind, names
+    def __init__(self, kind: str, names: Iterable[str]) -> None:
+        self.name, self.kind, self.names = kind.upper(), kind, list(names)
 
     def parse(self, text: str) -> Any:
         return full_name(text, self.names, self.kind)
 
 
 class Names(Named):
-    def __init__(self, kind: str, names: list[str]) -> None:
+    def __init__(self, kind: str, names: Iterable[str]) -> None:
         super().__init__(kind, names)
         self.name = f"{self.name},.."
 
@@ -169,7 +171,7 @@ class Place(click.Path):
 
 
 class Picture(Value):
-    """A file to be written, with one of these endings; those of pictures if none are given."""
+    """A file to write, with one of ``endings``; those of pictures by default."""
 
     name = "FILE"
 
@@ -184,7 +186,7 @@ class Picture(Value):
         with contextlib.suppress(OSError):  # a name that is too long
             can_be_a_file = "\0" not in text and not text.endswith("/") and not path.is_dir()
         if not can_be_a_file:
-            self.fail(f"{text!r:.60} is not the name of a file")
+            self.fail(f"{text!r:.60} is not the name of a file; choose another name")
         if path.suffix.lower() not in endings:
             self.fail(f"{text!r:.60}; expected a file that ends in {', '.join(endings)}")
         if not path.parent.is_dir() or unusable(path.parent) or len(path.name.encode()) > 200:
@@ -201,7 +203,7 @@ class Size(Value):
 
 
 class Setting(Value):
-    """NAME=VALUE of the options of a run, the value as TOML has it; without quotes if it is a word."""
+    """NAME=VALUE for an option of a run, the value in TOML; a word needs no quotes."""
 
     name = "NAME=VALUE"
 
@@ -214,14 +216,14 @@ class Setting(Value):
         except tomllib.TOMLDecodeError:
             found = given.strip()
         except RecursionError:
-            self.fail(f"{text!r:.60}; it is nested too deeply")
+            self.fail(f"{text!r:.60} is nested too deeply; expected a simpler value")
         return option.strip(), found
 
 
 class Seeds(Value):
-    """How many of the paper's ten seeds, or a list of others."""
+    """How many of our ten seeds to use, or a list of seeds."""
 
-    name, expected = "N|A,B,..", "; expected how many of the paper's ten, or A,B,.. all different"
+    name, expected = "N|A,B,..", "; expected how many of our ten seeds to use, or different seeds A,B,.."
 
     def parse(self, text: str) -> tuple[int, ...]:
         from pntm_np.experiments.sweep.grid import seeds_of
@@ -240,10 +242,12 @@ class Shard(Value):
 
 
 class Lengths(Value):
-    """A:B for A, 2A, 4A, .. up to B, or a list."""
+    """A:B for A, 2A, 4A, .. up to B, or a comma-separated list."""
 
     name = "A:B|A,B,.."
-    expected = " are no lengths; expected A:B with 1 <= A <= B <= 2^24 for A, 2A, .. up to B, or a list such as 64,1000"
+    expected = (
+        " are not lengths; expected A:B with 1 <= A <= B <= 2^24 for A, 2A, .. up to B, or a list such as 64,1000"
+    )
 
     def parse(self, text: str) -> tuple[int, ...]:
         if ":" in text:
