@@ -1,6 +1,6 @@
-"""The paper's numbers in one place: its models, how they are trained and evaluated, and how they are timed.
+"""The paper's numbers in one place: sizes of models, training, evaluation, and timing.
 
-Commands, help texts, presets and the report are made from these. Where the paper gives no number the comment says so.
+Commands, help texts, presets and the report use them. A comment marks numbers that the paper does not give.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ SIZES = {
 STEPS = 500_000
 BATCH = 128
 LEARNING_RATE = 5e-4
-BETA_1, BETA_2, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's usual ones
-QUIET, PATIENCE = 1e-8, 500  # early stop: the gradient's infinity norm stays below for so many steps
+BETA_1, BETA_2, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's usual values
+QUIET, PATIENCE = 1e-8, 500  # early stop: the gradient's infinity norm stays below QUIET for PATIENCE steps
 MAX_LENGTH = 40  # symbols of the longest training input
-SEEDS = tuple(int(s) for s in np.random.SeedSequence(0).generate_state(10))  # the paper has ten and does not name them
+SEEDS = tuple(int(s) for s in np.random.SeedSequence(0).generate_state(10))  # the paper has ten, but does not list them
 EVAL_EVERY, CHECKPOINT_EVERY = 5_000, 1_000  # steps; ours
 
 # evaluation
-REACH = 3  # the longest test input in training lengths
+REACH = 3  # the longest test input as a multiple of the longest training input
 LONGEST = REACH * MAX_LENGTH
-SAMPLES = 128  # of each length
-TAU = 0.01  # shift strengths below it become 0
+SAMPLES = 128  # inputs of each length
+TAU = 0.01  # shifts below it are set to 0
 EVALUATION_SEED = 0  # ours
 
 # memory
@@ -38,7 +38,7 @@ MARGIN = 16
 
 
 def memory_for(longest: int) -> int:
-    """Cells for inputs of up to so many symbols: no head comes round to where it began."""
+    """Cells for inputs of up to ``longest`` symbols: no head comes round to where it began."""
     return 2 * longest + MARGIN
 
 
@@ -47,7 +47,7 @@ EVALUATION_MEMORY_DEFAULT = f"[default: {EVALUATION_MEMORY}; for longer inputs 2
 
 
 def evaluation_memory(longest: int) -> int:
-    """The paper's cells of an evaluation, or by the same rule what a longer input needs."""
+    """Cells in the paper's evaluation, or, by the same rule, for longer inputs."""
     return max(EVALUATION_MEMORY, memory_for(longest))
 
 

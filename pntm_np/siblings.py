@@ -1,6 +1,6 @@
-"""The packages beside this one have short names: a file of the user's that Python finds first is named here.
+"""Refuses to import pntm if a file of the user hides one of its packages, whose names are short.
 
-Without this, the first thing that such a file does not have would be missed, somewhere.
+Without this check, the error would be about the first name that such a file lacks.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ HERE = Path(__file__).resolve().parent.parent
 
 
 def origin(name: str) -> str | None:
-    """The file that ``import name`` finds, or has found."""
+    """The file that ``import name`` finds or has found."""
     try:
         spec = importlib.util.find_spec(name)
-    except ValueError:  # there is a module without a specification
+    except ValueError:  # the module is loaded, but has no specification
         return getattr(sys.modules[name], "__file__", None)
     return spec.origin if spec else None
 
@@ -24,4 +24,6 @@ def origin(name: str) -> str | None:
 for package in ("autodiff", "tasks"):
     found = origin(package)
     if found and Path(found).resolve() != HERE / package / "__init__.py":
-        raise ImportError(f"{found} hides the package {package!r} of pntm: rename it, or start Python elsewhere")
+        raise ImportError(
+            f"{found} hides the package {package!r} of pntm; rename it, or start Python in another directory"
+        )

@@ -1,4 +1,4 @@
-"""Does a machine do its task? Greedy decoding, and the share of answers that are right to the last symbol."""
+"""Evaluation of trained models: greedy decoding, and the share of answers that are right in every symbol."""
 
 from pntm_np.evaluation.context import Context, Watcher
 from pntm_np.evaluation.decode import decode

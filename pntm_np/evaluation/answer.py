@@ -1,4 +1,4 @@
-"""Single texts: what a machine answers, what would be right, and where the two part."""
+"""Answers to single texts, compared with the right answers; and facts and samples of tasks."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Answer(NamedTuple):
     text: str
     answer: str
     expected: str | None  # None if the task is not known
-    ended: bool  # by the end token, if there is one
-    differs_at: list[int]  # places, counted from 1
+    ended: bool  # whether the end token was written, if there is one
+    differs_at: list[int]  # positions, counted from 1
 
     @property
     def right(self) -> bool | None:
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
         if self.right:
             return "  right"
         if not self.differs_at:
-            return "  WRONG: right so far, but it does not end there"
+            return "  WRONG: right so far, but the answer does not end there"
         places = ", ".join(map(str, self.differs_at[:5])) + (", .." if len(self.differs_at) > 5 else "")
         return f"  WRONG: {self.expected} is right; differs at {places}"
 
@@ -48,9 +48,9 @@ def answer(
     stop: Callable[[], bool] = lambda: False,
     watch: Watch = lambda token, before, after, logits: None,
 ) -> list[Answer]:
-    """What the machine answers to each text: as many tokens as the right answer has, or up to its end token.
+    """The model's answer to each text: as many tokens as the right answer has, or up to the end token.
 
-    Where the right answer is not known it has ``answer_length`` symbols, or ends by itself.
+    If the right answer is not known, the answer has ``answer_length`` symbols, or ends by itself.
     """
     found, end_token = [], task.end_token
     for text in texts:
@@ -66,19 +66,19 @@ def answer(
         given = task.decode(tokens[:-1] if end_token and ended else tokens)
         places = max(len(given), len(expected)) if expected is not None else 0
         if expected is not None and not ended:
-            places = len(expected)  # the token after it is the missing end
+            places = len(expected)  # the next token takes the place of the missing end
         differs = [k + 1 for k in range(places) if given[k : k + 1] != (expected or "")[k : k + 1]]
         found.append(Answer(text, given, expected, ended, differs))
     return found
 
 
 def longest_answer(text: str) -> int:
-    """Symbols after which an answer that does not end is given up."""
+    """The number of symbols after which an answer without an end is cut."""
     return 4 * len(text) + 16
 
 
 class SymbolsOnly(Task):
-    """The alphabet of a task whose rule is in a file that was not named."""
+    """A task without a rule: the user did not name its file, so only its symbols are known."""
 
     def __init__(self, name: str, symbols: str) -> None:
         self.name, self.symbols = name, symbols

@@ -1,4 +1,4 @@
-"""Who works, who watches, and when to stop: what no result depends on."""
+"""Workers, an observer, and when to stop: no result depends on any of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Watcher:
-    """Who looks on; this one does nothing."""
+    """An observer of an evaluation; this one ignores everything."""
 
     def tried(self, threshold: str, value: float, found: Fit) -> None: ...
     def evaluated(self, score: LengthScore) -> None: ...
@@ -34,9 +34,9 @@ class Bar(Watcher):
 
 class Context(NamedTuple):
     workers: Workers
-    watcher: Any = Watcher()  # or that of a run, who hears more
+    watcher: Any = Watcher()  # or that of a run, which has more methods
     stop: Callable[[], bool] = lambda: False
 
     def on(self, shown: Progress) -> Context:
-        """The same, watched by a progress bar."""
+        """The same context with a progress bar as observer."""
         return self._replace(watcher=Bar(shown))

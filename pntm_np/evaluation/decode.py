@@ -1,4 +1,4 @@
-"""Greedy decoding: the machine reads its input token by token, then reads what it wrote itself."""
+"""Greedy decoding: the model reads its input token by token, then the tokens that it writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pntm_np.models.stack import States
 from pntm_np.runtime.signals import Stopped
 
 Watch = Callable[[Array, States, States, Array], None]  # the token read, the states before and after it, the logits
-LOOK = 8  # steps between two looks at whether all rows have ended: a look waits for the device
+LOOK = 8  # steps between two checks whether all rows have ended: a check waits for the device
 
 
 def decode(
@@ -26,11 +26,11 @@ def decode(
     stop: Callable[[], bool] = lambda: False,
     watch: Watch = lambda token, before, after, logits: None,
 ) -> np.ndarray:
-    """What the machine answers to each prompt (the input and the separator), with -1 after each answer's end.
+    """The model's answer to each prompt (the input and the separator), padded with -1.
 
-    Prompts may differ in length: each row goes over from reading to writing at its own time. A row ends with the token
-    ``end``, which stands in its answer, or when it has ``limits`` tokens. ``watch`` sees every step: the token read,
-    the states before and after it, and the logits; some steps after the end of all rows may be among them.
+    Prompts may differ in length: each row changes from reading to writing at its own time. A row ends with the token
+    ``end``, which is part of its answer, or when it has ``limits`` tokens. ``watch`` is called at every step with the
+    token read, the states before and after it, and the logits; it may see some steps after all rows have ended.
     """
     xp = array_module(model.params["embed.weight"])
     rows, reading = len(prompts), np.array([len(p) for p in prompts])
@@ -61,7 +61,7 @@ def decode(
 
 
 def _aligned(written: np.ndarray, late: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Answers from their first token: row ``i`` began ``late[i]`` steps after the earliest."""
+    """Answers shifted to their first token: row ``i`` began ``late[i]`` steps after the earliest."""
     answers = np.full((len(written), int(limits.max())), -1)
     for answer, row, start in zip(answers, written, late, strict=True):
         tokens = row[start:][: len(answer)]

@@ -1,8 +1,7 @@
-"""How well does a machine do what it was trained to do? Inputs of the training lengths alone, and the right answers.
+"""The fit of a model on inputs of the training lengths, with the right answers given (teacher forcing).
 
-Every token of an answer is predicted from the right ones before it, all at once. An answer that is right in every token
-this way is the one that greedy decoding finds, for much less work; and the loss tells of mistakes that are too rare to
-be seen.
+Every token of an answer is predicted from the right tokens before it, all at once. If all predictions are right, greedy
+decoding finds the same answer, at much higher cost; and the loss reveals mistakes that are too rare to occur.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from pntm_np.runtime.randomness import generator
 from pntm_np.runtime.signals import Stopped
 from tasks import Batch, Task, batch
 
-LENGTHS = 40  # at the most, spread over the training lengths
-TOKENS = 8192  # of the rows that are computed together
-RARE = 1e-3  # mistakes in an answer
+LENGTHS = 40  # at most, spread over the training lengths
+TOKENS = 8192  # in the rows that are computed together
+RARE = 1e-3  # expected mistakes per answer
 
 
 @dataclass(frozen=True)
 class Fit:
     right: dict[int, float]  # by length, the share of answers that are right in every token
-    loss: float  # in all: minus the logarithm of the probability of all right answers together
-    tokens: int  # of the answers
+    loss: float  # total: minus the logarithm of the joint probability of all right answers
+    tokens: int  # in all answers
     answers: int
 
     @property
@@ -37,23 +36,23 @@ class Fit:
 
     @property
     def token_loss(self) -> float:
-        """The mean cross-entropy of a token, as in training."""
+        """The mean cross-entropy per token, as in training."""
         return self.loss / max(self.tokens, 1)
 
     @property
     def certain(self) -> bool:
-        """No mistake, and less than one to be expected in a thousand answers: a loss of 0.001 is a probability of 0.999
-        that an answer drawn from the machine's distribution is right."""
+        """No mistake, and less than one expected in a thousand answers: a loss of 0.001 is a probability of 0.999 that
+        an answer drawn from the model's distribution is right."""
         return self.exact_match == 1 and self.loss < RARE * self.answers
 
 
 def spread(longest: int, count: int) -> list[int]:
-    """At most ``count`` lengths, evenly spread up to the longest."""
+    """At most ``count`` lengths, evenly spread up to ``longest``."""
     return sorted({max(1, round(longest * k / count)) for k in range(1, count + 1)})
 
 
 def training_samples(task: Task, max_length: int, samples: int, purpose: int, seed: int) -> Iterator[tuple[int, Batch]]:
-    """Lengths with so many samples of each, a few rows at a time; fewer where they are very long."""
+    """Pairs of a length and a few of its samples, ``samples`` for each length, or fewer if they are very long."""
     for length in spread(max_length, LENGTHS):
         count = max(1, min(samples, samples * TOKENS // tokens_of(task, length)))
         drawn = batch(task, generator(purpose, seed, length), length, count)
@@ -65,7 +64,7 @@ def training_samples(task: Task, max_length: int, samples: int, purpose: int, se
 def fit(model: Model, samples: list[tuple[int, Batch]], memory_size: int, options: Options, context: Context) -> Fit:
     xp = array_module(model.params["embed.weight"])
     if options.form not in ("chunked", "fused"):
-        options = replace(options, form="chunked")  # exact as decoding is, and fast
+        options = replace(options, form="chunked")  # as exact as decoding, and fast
 
     def one(sample: tuple[int, Batch]) -> tuple[int, int, float]:
         if context.stop():

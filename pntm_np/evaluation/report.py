@@ -1,4 +1,4 @@
-"""What an evaluation finds, and how it is shown: as JSON, in bands of lengths, as bars, as a picture."""
+"""The report of an evaluation, and its forms: JSON, bands of lengths, bars of text, and a figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pntm_np.evaluation.settings import Settings
 from pntm_np.runtime.plotting import pyplot, write_figure
 from pntm_np.runtime.untrusted import Json
 
-MOST = 6  # digits of a share
+MOST = 6  # digits that a share is shown with
 FIGURES = ("exact_match", "token_accuracy", "chance")
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 
@@ -25,18 +25,18 @@ class LengthScore:
     samples: int
     exact_match: float
     token_accuracy: float
-    chance: float  # of an answer made of random output symbols
+    chance: float  # that an answer of random output symbols is right
 
 
 def mean(scores: Sequence[LengthScore], figure: str, first: int = 1, last: float = math.inf) -> float:
-    """The mean over lengths: each counts the same."""
+    """The mean over lengths, with equal weights."""
     found = [getattr(score, figure) for score in scores if first <= score.length <= last]
     return float(np.mean(found)) if found else float("nan")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The report of every evaluation: at the end of training, and whenever it is asked for."""
+    """The report of an evaluation, at the end of training or by ``pntm eval``."""
 
     task: str
     model: str
@@ -49,7 +49,7 @@ class Evaluation:
         return f"{self.model} on {self.task}{' with end token' if self.end_token else ''}"
 
     def as_json(self) -> Json:
-        """Means over all lengths, and the score: the mean exact match on lengths longer than those of training."""
+        """Means over all lengths, and the score: the mean exact match on lengths beyond the training lengths."""
         asked = self.settings
         longer = [score.length for score in self.by_length if score.length > asked.max_length]
         found: Json = {"task": self.task, "model": self.model, "trained_to_length": asked.max_length}
@@ -67,7 +67,7 @@ class Evaluation:
         figure, axes = pyplot().subplots(figsize=(7, 3.5), layout="constrained")
         if min(lengths) <= max_length:
             axes.axvspan(min(lengths) - 0.5, max_length + 0.5, color="0.92", label="training lengths")
-        axes.plot(lengths, [s.token_accuracy for s in scores], **mark, color="C1", label="tokens right")
+        axes.plot(lengths, [s.token_accuracy for s in scores], **mark, color="C1", label="token accuracy")
         axes.plot(lengths, [s.exact_match for s in scores], **mark, color="C0", label="exact match")
         axes.set(xlabel="length of the input", ylabel="share", ylim=(-0.03, 1.03))
         axes.set_title(f"{self.title}, trained on lengths up to {max_length}", parse_math=False)
@@ -78,7 +78,7 @@ class Evaluation:
 
 
 def share(value: float, digits: int) -> str:
-    """Rounded, but never up to 1: what is nearly perfect has as many digits as that takes."""
+    """Round, but never up to 1: a share close to 1 gets as many digits as that takes."""
     while value < 1 and digits < MOST and float(f"{value:.{digits}f}") == 1:
         digits += 1
     return f"{min(value, 1 - 10.0**-digits) if value < 1 else value:.{digits}f}"
@@ -94,7 +94,7 @@ class Band(NamedTuple):
 
 
 def bands(scores: Sequence[LengthScore], max_length: int) -> list[Band]:
-    """The training lengths as one band, longer ones in bands of half as many."""
+    """Means over bands of lengths: the training lengths are one band, longer bands are half as wide."""
     lengths = [score.length for score in scores]
     longest, width = max(lengths), max(1, max_length // 2)
     while (longest - max_length) / width > 12:
@@ -109,7 +109,7 @@ def bands(scores: Sequence[LengthScore], max_length: int) -> list[Band]:
 
 
 def grouped(values: dict[int, float], most: int) -> dict[int, float]:
-    """Means over neighbouring lengths, at most so many, each under its longest."""
+    """Means over at most ``most`` groups of neighbouring lengths, each under its longest."""
     lengths = sorted(values)
     size = -(-len(lengths) // most)
     parts = [lengths[k : k + size] for k in range(0, len(lengths), size)]
@@ -117,7 +117,7 @@ def grouped(values: dict[int, float], most: int) -> dict[int, float]:
 
 
 def bars(values: dict[int, float], height: int = 4) -> list[str]:
-    """A column for each length, as lines of text with the lengths below."""
+    """Lines of text with a bar for each length, and the lengths below."""
     width = max(4, len(str(max(values))) + 1)
     lines = []
     for level in reversed(range(height)):
@@ -125,7 +125,7 @@ def bars(values: dict[int, float], height: int = 4) -> list[str]:
         cells = []
         for value in values.values():
             filled = min(max(round(value * height * 8) - level * 8, 0), 8)
-            filled = max(filled, 1) if level == 0 else filled  # a score of 0 is a score
+            filled = max(filled, 1) if level == 0 else filled  # a score of 0 is visible, too
             cells.append(EIGHTHS[filled] * (width - 1))
         lines.append(label + " ".join(cells))
     return [*lines, "    " + "".join(f"{length:^{width}}" for length in values).rstrip()]

@@ -20,13 +20,13 @@ from pntm_np.runtime import ram
 from pntm_np.runtime.randomness import EVALUATION, generator
 from tasks import NOTHING, Task, batch
 
-DRAWN = 200  # symbols of the longest input that is drawn to see how many tokens there are
+DRAWN = 200  # longest input that is drawn to count its tokens
 
 
 def ample_cells(tokens: int) -> int:
-    """So many cells that no two heads of a P-NTM can meet by going round: each moves by at most one cell a token.
+    """Enough cells that no two heads of a P-NTM meet by going round: each moves by at most one cell per token.
 
-    In the paper's they can, for an answer makes a sequence longer than its input.
+    In the paper's memory they can meet, because the answer makes a sequence longer than its input.
     """
     return 2 * tokens + 1
 
@@ -38,11 +38,11 @@ def ample_memory(task: Task, settings: Settings) -> int:
 class Problem(NamedTuple):
     length: int
     prompt: np.ndarray  # x |
-    answer: np.ndarray  # y, and the end token if there is one
+    answer: np.ndarray  # y, and the end token, if any
 
 
 def problems(task: Task, length: int, samples: int, seed: int) -> list[Problem]:
-    """Samples of one length; they depend on the seed, the length and their number alone."""
+    """Samples of one length; they depend only on seed, length and number of samples."""
     x, y = task.sample(generator(EVALUATION, seed, length), length, samples)
     end = [task.end] if task.end_token else []
     prompts = np.concatenate([x, np.full((len(x), 1), task.separator)], axis=1)
@@ -55,16 +55,16 @@ def all_problems(task: Task, settings: Settings) -> Iterator[Problem]:
 
 
 def groups(every: Iterable[Problem], rows: int) -> Iterator[list[Problem]]:
-    """Neighbours in length together; each group is made when it is asked for."""
+    """Groups of consecutive problems, made lazily."""
     every = iter(every)
     while group := list(itertools.islice(every, rows)):
         yield group
 
 
 def tokens_of(task: Task, length: int, longest: int = DRAWN) -> int:
-    """The tokens of a sample with an input of that length, at most, on a straight line beyond ``longest``.
+    """The largest number of tokens in a sample with an input of ``length``, extrapolated linearly beyond ``longest``.
 
-    Drawing long inputs takes time; and before its final evaluation a run draws none beyond its training lengths.
+    Drawing long inputs takes time, and a run must not draw any beyond its training lengths before the final evaluation.
     """
 
     def drawn(n: int) -> int:
@@ -81,7 +81,7 @@ def tokens_of(task: Task, length: int, longest: int = DRAWN) -> int:
 def require_memory(
     architecture: Architecture, task: Task, settings: Settings, threads: int, lower: str, longest: int = DRAWN
 ) -> None:
-    """Refuse an evaluation that cannot fit, before anything is made; no input beyond ``longest`` is drawn for that."""
+    """Refuse an evaluation that does not fit into memory; no input beyond ``longest`` is drawn to find out."""
     last, cells, at_once = max(settings.lengths), settings.memory_size, settings.rows
     total = settings.samples * len(settings.lengths)
     rows, together = min(at_once, total), min(threads, -(-total // at_once)) if settings.device == "cpu" else 1
@@ -90,7 +90,7 @@ def require_memory(
 
 
 def evaluate(model: Model, task: Task, settings: Settings, context: Context) -> Evaluation:
-    """Problems of every length, answered by greedy decoding; the watcher hears of each length when it is done."""
+    """Evaluate problems of every length by greedy decoding; the observer hears of each length once it is done."""
 
     def right(group: list[Problem]) -> list[tuple[int, bool, float, float]]:
         prompts, limits = [p.prompt for p in group], np.array([len(p.answer) for p in group])

@@ -1,1 +1,1 @@
-"""What any program needs and no science is in: files, signals, threads, progress, pages, plots."""
+"""Services that know nothing of models: files, signals, threads, progress, pages, plots."""

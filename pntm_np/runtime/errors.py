@@ -1,4 +1,4 @@
-"""Failures that a user can cause or mend: one base class, and the exit code that a command ends with."""
+"""The base class of failures that the user can cause or fix, and the exit codes of commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ FAILED, USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 1, 2, 3, 4, 5  # exit codes; 
 
 
 class PntmError(Exception):
-    """The message is for the user: what was wrong, and what would be right."""
+    """The message tells the user what was wrong and what to do."""
 
     exit_code = FAILED

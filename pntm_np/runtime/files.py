@@ -1,4 +1,4 @@
-"""Files that survive anything: the old content or the new one, never something in between."""
+"""Atomic and locked files: a crash leaves the old content or the new one, never a mixture."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 from pntm_np.runtime.untrusted import CheckpointError, open_regular
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # there may be room again later
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space now, but perhaps later
 
 
 def unusable(directory: Path) -> str:
-    """Why no files can be put into that directory, which need not exist yet; found out without writing any."""
+    """Why no files can be created in ``directory``, which need not exist yet, or ""; nothing is written to find out."""
     place = directory
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -26,12 +26,12 @@ def unusable(directory: Path) -> str:
 
 
 def open_own(path: Path, flags: int) -> int:
-    """A descriptor of a file to be changed where it is. A link is not followed: it would be changed elsewhere."""
+    """A descriptor of a file to change in place; a link is refused, because it leads to another place."""
     try:
         return open_regular(path, flags | getattr(os, "O_NOFOLLOW", 0))
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise CheckpointError(f"{path}: a link; it is not followed") from None
+            raise CheckpointError(f"{path} is a link; expected a regular file") from None
         raise
 
 
@@ -40,10 +40,10 @@ def beside(path: Path) -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside ``path``, sync, and put in place in one step; on any failure the old file stays."""
+    """Write beside ``path``, sync, and rename; on any failure the old file stays."""
     partial = beside(path)
     try:
-        partial.unlink(missing_ok=True)  # of a killed process, or a link to another place
+        partial.unlink(missing_ok=True)  # left by a killed process, or a link to another place
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             write_all(file, content)
@@ -54,14 +54,14 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException as error:
         partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno:
-            error.filename = error.filename or str(path)  # a write or a sync names no file
+            error.filename = error.filename or str(path)  # errors of write and fsync do not name the file
         raise
     sync_directory(path.parent)  # the rename itself
 
 
 def hold(lock: int, wait: bool = True) -> bool:
-    """Keep out others who hold the same file, until it is closed; whether that was possible without waiting."""
-    with suppress(ImportError):  # no such locks on this system
+    """Lock a file until it is closed; False if another process holds the lock and ``wait`` is false."""
+    with suppress(ImportError):  # this system has no such locks
         import fcntl
 
         try:
@@ -72,13 +72,13 @@ def hold(lock: int, wait: bool = True) -> bool:
 
 
 def json_bytes(content: Any, indent: int | None = None) -> bytes:
-    """A line of JSON, or several; refuses what JSON has no number for."""
+    """JSON with a final newline; NaN and infinity raise ValueError."""
     return (json.dumps(content, indent=indent, allow_nan=False) + "\n").encode()
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time; the others wait."""
+    """Let one process in at a time; the others wait."""
     lock = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         hold(lock)
@@ -102,6 +102,6 @@ def sync_directory(path: Path) -> None:
 
 
 def clear_partial(paths: Iterable[Path]) -> None:
-    """What a killed process left half written beside these files."""
+    """Remove partial files that a killed process left beside ``paths``."""
     for path in paths:
         beside(path).unlink(missing_ok=True)

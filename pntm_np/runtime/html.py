@@ -1,4 +1,4 @@
-"""A page in one file: no network, from 400 pixels wide up, light and dark."""
+"""An HTML page in one file: no network access, at least 400 pixels wide, light and dark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ main { margin: 0 auto; padding: 1rem clamp(.8rem, 3vw, 2rem) 4rem }
 
 
 def offline_page(title: str, style: str, body: str) -> str:
-    """``body`` is HTML already; the title is text."""
+    """A complete page: ``body`` is HTML, ``title`` plain text."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -1,4 +1,4 @@
-"""Which pntm this is: its version, and the commit of its sources if they are in a repository."""
+"""The origin of results: versions of pntm and its libraries, and the commit of the sources, if known."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ SOURCES = ("autodiff", "pntm_np", "tasks", "cli.py")
 
 @functools.cache
 def commit() -> str | None:
-    """The commit, with a + if the sources have been changed since; None if it cannot be told."""
+    """The commit, with a + if the sources have been changed since; None if unknown."""
     here = Path(__file__).resolve().parents[2]
     try:
-        git("ls-files", "--error-unmatch", "pntm_np/runtime/origin.py", at=here)  # not one that merely contains us
+        git(
+            "ls-files", "--error-unmatch", "pntm_np/runtime/origin.py", at=here
+        )  # not a repository that merely contains us
         changed = git("status", "--porcelain", "--", *SOURCES, at=here)
         return git("rev-parse", "HEAD", at=here).strip() + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
@@ -31,7 +33,7 @@ def git(*command: str, at: Path) -> str:
 
 
 def _installed_from() -> str | None:
-    """What pip writes down when it installs from a repository (PEP 610)."""
+    """The commit that pip records when it installs from a repository (PEP 610)."""
     try:
         text = importlib.metadata.distribution("pntm").read_text("direct_url.json")
         return json.loads(text or "{}").get("vcs_info", {}).get("commit_id")
@@ -40,12 +42,12 @@ def _installed_from() -> str | None:
 
 
 def made_by() -> dict[str, str | None]:
-    """What computes here, as far as it may decide how fast, and in the last bits what."""
+    """Versions on which speed, and the last bits of results, may depend."""
     return {**versions("pntm"), "commit": commit(), **versions("python", "numpy", "numba")}
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Of Python and of libraries; without that of Numba where it is not installed."""
+    """Versions of Python and of libraries; Numba is left out if it is not in use."""
     there = [name for name in names if name != "numba" or backend.compiled()]
     return {n: platform.python_version() if n == "python" else importlib.metadata.version(n) for n in there}
 

@@ -1,4 +1,4 @@
-"""Figures as files: the same bits every time, written beside themselves and put in place."""
+"""Figures as files: the same bits every time, written atomically."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
-DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # a file says what it shows, not when it was made
+DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # no dates: equal figures are equal files
 
 
 def pyplot() -> ModuleType:
-    """Matplotlib without a screen."""
+    """Matplotlib's pyplot, set up to draw without a screen."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -29,10 +29,10 @@ def pyplot() -> ModuleType:
 
 
 def figure_bytes(figure: Figure, kind: str) -> bytes:
-    """The figure as a file of that ending."""
+    """The content of a file with the ending ``kind`` that shows the figure."""
     content = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a symbol that no font has is drawn as a box
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a symbol that no font has becomes a box
         figure.savefig(content, dpi=150, format=kind[1:], metadata=DATES.get(kind))
     return content.getvalue()
 

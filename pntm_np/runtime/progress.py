@@ -1,4 +1,4 @@
-"""What one sees while something runs: a bar on a terminal, a line every few seconds elsewhere; on stderr."""
+"""Progress on stderr: a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 EVERY = 5.0  # seconds between two plain lines
-PREPARING = "preparing; the first time kernels are compiled, for some seconds"
+PREPARING = "preparing; the first time, kernels are compiled, which takes some seconds"
 
 
 class Display:
-    """On a terminal its ``panel``, drawn again and again in place; elsewhere a plain line every few seconds."""
+    """On a terminal, a ``panel`` that is redrawn in place; elsewhere, a plain line every few seconds."""
 
-    every, transient = EVERY, True  # seconds between two plain lines; whether the panel disappears in the end
+    every, transient = EVERY, True  # seconds between two plain lines; whether the panel disappears at the end
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -44,15 +44,15 @@ class Display:
             self.live.stop()
 
     def say(self, line: str) -> None:
-        """A line that stays: above the panel, if there is one."""
-        with contextlib.suppress(OSError):  # nobody reads: the result is worth more than the progress
+        """Print a permanent line, above the panel if there is one."""
+        with contextlib.suppress(OSError):  # a closed stderr must not cost the result
             if self.live:
                 self.live.console.print(line, markup=False, highlight=False, soft_wrap=True)
             else:
                 print(line, file=self.stream, flush=True)
 
     def due(self) -> bool:
-        """Whether it is time for a plain line."""
+        """Whether the next plain line is due."""
         due = not self.live and time.perf_counter() - self.last >= self.every
         if due:
             self.last = time.perf_counter()
@@ -60,8 +60,8 @@ class Display:
 
 
 class Progress(Display):
-    """``with Progress("length", 80) as shown: shown.advance(text)`` counts; ``shown.update(text, seconds_left)`` tells
-    the time of work whose parts are not equally long."""
+    """``with Progress("length", 80) as shown: shown.advance(text)`` counts; ``shown.update(text, seconds_left)`` shows
+    the time left for work whose parts take different times."""
 
     def __init__(self, what: str, total: int | None = None, first: str = "") -> None:
         super().__init__()
@@ -91,15 +91,15 @@ class Progress(Display):
             self.say(f"{self.what} {self.done} of {self.total}  {text}")
 
     def note(self, text: str) -> None:
-        """What is going on, without progress."""
+        """Show a text without progress."""
         if self.bar:
             self.bar.update(self.line, description=text)
 
     def update(self, text: str, left: float) -> None:
-        gone = time.perf_counter() - self.start
-        line = f"{text}  {clock_time(gone)} gone, about {clock_time(left)} left"
+        elapsed = time.perf_counter() - self.start
+        line = f"{text}  {clock_time(elapsed)} elapsed, about {clock_time(left)} left"
         if self.bar:
-            self.bar.update(self.line, total=gone + left, completed=gone, description=line)
+            self.bar.update(self.line, total=elapsed + left, completed=elapsed, description=line)
         elif self.due():
             self.say(f"{self.what}: {line}")
 

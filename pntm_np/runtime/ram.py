@@ -1,4 +1,4 @@
-"""How much memory there is, and the refusal of what cannot fit."""
+"""How much RAM is free, and the refusal of work that does not fit."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from autodiff import backend
 from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
 
 MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
-SPARE = 1.3  # estimates are of arrays; allocators and the interpreter want some room
+SPARE = 1.3  # estimates count arrays only; the allocator and the interpreter need more
 
 
 class NotEnoughMemory(PntmError, RuntimeError):
-    """What was asked for cannot fit; the message has the numbers and the flag to lower."""
+    """The work does not fit into memory; the message has the numbers and the option to lower."""
 
     exit_code = NOT_AVAILABLE
 
 
 def available(device: str = "cpu") -> int | None:
-    """Bytes that can still be had, or None if that cannot be told."""
+    """Bytes that can still be allocated, or None if unknown."""
     if device == "cuda":
         return int(backend.load(device).xp.cuda.runtime.memGetInfo()[0])
     found: list[float] = []
@@ -33,7 +33,9 @@ def available(device: str = "cpu") -> int | None:
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         counts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-        used = int((CGROUP / "memory.current").read_text()) - int(counts["inactive_file"])  # a cache, given back
+        used = int((CGROUP / "memory.current").read_text()) - int(
+            counts["inactive_file"]
+        )  # a cache, which is reclaimed
         found.append(math.inf if limit == "max" else int(limit) - used)
     except (OSError, KeyError, ValueError):
         pass
@@ -42,10 +44,10 @@ def available(device: str = "cpu") -> int | None:
 
 
 def require(need: int, what: str, lower: str, device: str = "cpu") -> None:
-    """Refuse what cannot fit."""
+    """Raise NotEnoughMemory if ``what`` needs more bytes than are free; ``lower`` names the options to lower."""
     there = available(device)
     if there is not None and need * SPARE > there:
-        raise NotEnoughMemory(f"{what} needs about {size(need)}, and {size(there)} are free; lower {lower}")
+        raise NotEnoughMemory(f"{what} needs about {size(need)}, but {size(there)} are free; lower {lower}")
 
 
 def size(amount: int) -> str:

@@ -1,7 +1,6 @@
-"""Random numbers of training and evaluation: from a seed, a purpose and a place, never from what came before.
+"""Random numbers from a purpose, a seed and a place, never from earlier draws.
 
-So a batch of any step can be drawn again without the steps before it, and an evaluation set depends on nothing but its
-seed, whatever is trained, resumed or asked for beside it.
+So the batch of any step can be drawn again without the steps before it, and an evaluation set depends on its seed only.
 """
 
 from __future__ import annotations

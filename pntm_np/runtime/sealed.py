@@ -1,10 +1,10 @@
-"""Arrays and a JSON configuration in one safetensors file that notices every changed bit.
+"""Arrays and a JSON configuration in one safetensors file in which every changed bit is detected.
 
-The metadata say as ``pntm`` what the file is and in which version, and as ``format`` "pt", for other libraries refuse
-what they do not know. They hold the SHA-256 of every array, and one of themselves. Nothing in a file is executed, and
-nothing is believed: names, shapes and dtypes are compared with what the configuration asks for before an array is made.
-The file is written here and read by the safetensors library: the library writes the metadata in an order of its own
-that changes from run to run, and equal runs are to give equal bytes.
+In the metadata, ``pntm`` is the kind and version of the file; ``format`` is "pt", because other libraries refuse names
+that they do not know. The metadata hold the SHA-256 of every array and of themselves. Nothing in a file is executed or
+trusted: names, shapes and dtypes are compared with those that the configuration implies before any array is read.
+The safetensors library reads the file, but does not write it: it orders the metadata differently from run to run, and
+equal runs must give equal bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEALED = ("format", "pntm", "config", "sha256")
 
 
 def pack(arrays: dict[str, np.ndarray], kind: str, config: Json) -> bytes:
-    """The file's content: float32 arrays, C-contiguous, in the order given; ``kind`` is such as machine-2."""
+    """The file's content: float32 arrays, C-contiguous, in the given order; ``kind`` is for example machine-2."""
     data = {name: np.ascontiguousarray(a, np.float32).tobytes() for name, a in arrays.items()}
     metadata = {
         "format": FORMAT,
@@ -51,12 +51,12 @@ def seal(metadata: dict[str, str]) -> str:
 def unpack(
     path: str | os.PathLike, kind: str, expected: Callable[[Json], Shapes]
 ) -> tuple[Json, dict[str, np.ndarray]]:
-    """Configuration and arrays; ``expected`` tells from the configuration which arrays there must be.
+    """Configuration and arrays; ``expected`` gives the shapes of the arrays that the configuration implies.
 
-    CheckpointError if the file is not what it should be, OSError if it cannot be read.
+    Raises CheckpointError if the file is not as expected, and OSError if it cannot be read.
     """
     path = os.fspath(path)
-    os.close(open_regular(path, os.O_RDONLY))  # a missing or unreadable file is the operating system's message
+    os.close(open_regular(path, os.O_RDONLY))  # raises the system's own error for a missing or unreadable file
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             config, sums = _metadata(file.metadata() or {}, kind)
@@ -92,7 +92,7 @@ def _metadata(metadata: dict[str, str], kind: str) -> tuple[Json, dict[str, str]
 
 
 def check_shapes(expected: Shapes, found: Shapes) -> None:
-    """Every array that is expected, and no other, in its shape."""
+    """Raise CheckpointError unless the arrays and their shapes are exactly those expected."""
     missing, unknown = expected.keys() - found.keys(), found.keys() - expected.keys()
     if missing or unknown:
         parts = [
@@ -107,5 +107,5 @@ def check_shapes(expected: Shapes, found: Shapes) -> None:
 
 
 def short(name: str) -> str:
-    """A name from a file as it may be shown: no control characters, no end of text."""
+    """A name from a file, made safe to show: at most 60 characters, all of them printable."""
     return name if name.isprintable() and len(name) <= 60 else f"{name!r:.60}"

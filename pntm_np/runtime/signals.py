@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first is remembered, so that a step can be finished and saved; the second ends at once."""
+"""SIGINT and SIGTERM: the first one lets the program finish its step and save; the second ends it at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Signals:
         if self.received:
             if sys.stderr.isatty():
                 os.write(2, SHOW_CURSOR)  # the live display hides it
-            os._exit(128 + number)  # files are put in place whole: nothing is half written
+            os._exit(128 + number)  # safe: files are written atomically
         self.received = number
 
     @property

@@ -1,7 +1,7 @@
-"""Files that anyone may have written, and text that may be shown.
+"""Reading untrusted files, and making text safe to show.
 
-Nothing in a file is believed. Only regular files are read, for others may never end. Of JSON only what is written here
-is read: finite numbers, integers of 64 bits, a few levels of nesting.
+Only regular files are read, because others may never end. JSON is limited to what pntm writes: finite numbers, integers
+of 64 bits, a few levels of nesting.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, TypeGuard
 
 from pntm_np.runtime.errors import BAD_FILE, PntmError
 
-Json = dict[str, Any]  # an object of a JSON document: what is in it is checked where it is read
-LARGEST = 2**28  # bytes of a file that is read as a whole
+Json = dict[str, Any]  # a JSON object; its values are checked where they are used
+LARGEST = 2**28  # bytes of a file that is read whole
 DEEPEST = 32  # levels of nesting
 LIMIT = 2**63
 
 
 class CheckpointError(PntmError, ValueError):
-    """A file is not what it should be; the message says what is wrong."""
+    """A file is not as expected; the message says what is wrong."""
 
     exit_code = BAD_FILE
 
 
 def open_regular(path: Path | str, flags: int) -> int:
-    """A descriptor, as of ``os.open``, without ever waiting: a FIFO waits for somebody at its other end."""
+    """``os.open`` for regular files only; it never blocks, as opening a FIFO would."""
     try:
         file = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0), 0o666)
     except OSError as error:
@@ -43,11 +43,11 @@ def open_regular(path: Path | str, flags: int) -> int:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The file's content; ``CheckpointError`` if it is not a regular file or too large, OSError if it is not there."""
+    """The file's content; raises CheckpointError if the file is not regular or too large, OSError if it is missing."""
     with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST:
-            raise CheckpointError(f"{path}: it has {size:,} bytes; at most {LARGEST:,} are read")
+            raise CheckpointError(f"{path} has {size:,} bytes; expected at most {LARGEST:,}")
         return file.read()
 
 
@@ -68,7 +68,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse(text: str | bytes) -> Any:
-    """JSON as it is written here; ValueError if it is anything else."""
+    """Parse JSON within the limits above; raises ValueError for anything else."""
     text = text.decode() if isinstance(text, bytes) else text
     try:
         content = json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_integer)
@@ -80,7 +80,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def is_shallow(content: Any, levels: int) -> bool:
-    """Whether it is nested at most so deep. A loop: what is very deep cannot even be printed by recursion."""
+    """Whether ``content`` has at most ``levels`` of nesting; a loop, because recursion fails on deep content."""
     layer = [content]
     for _ in range(levels + 1):
         inner = [node.values() if isinstance(node, dict) else node for node in layer if isinstance(node, (dict, list))]
@@ -107,7 +107,7 @@ def _integer(text: str) -> int:
 
 
 def is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
-    """A finite number in these bounds; true and false are none."""
+    """Whether ``value`` is a finite number within the bounds; booleans are not numbers."""
     return type(value) in (int, float) and -math.inf < value < math.inf and least <= value <= most
 
 
@@ -116,7 +116,7 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
 
 
 def printable(text: str) -> str:
-    """As it may be shown in a line: what is no printable character stands there as an escape."""
+    """The text with escapes in place of characters that are not printable."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,7 +1,7 @@
 """Threads that share the work of a batch, each with a BLAS of one thread.
 
-NumPy releases the interpreter's lock, so threads are enough. A product's bits may depend on the number of threads that
-compute it: with one thread for each, results do not depend on how many workers there are.
+NumPy releases the interpreter's lock, so threads suffice. The bits of a product may depend on the number of threads
+that compute it; with one thread for each product, results do not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -2, -3, -8  # o
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc to keep what is freed. It would hand large arrays back to the system, which clears them for the next
-    use: a large part of the time of a training step. Threads share one pool of it. Elsewhere nothing is changed."""
+    """Make glibc keep freed memory in one pool for all threads; on other systems, do nothing.
+
+    By default it returns large arrays to the system, which then clears them: a large part of a training step's time.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         keep = {M_ARENA_MAX: 1, M_MMAP_THRESHOLD: 1 << 30, M_TRIM_THRESHOLD: (1 << 31) - 1, M_TOP_PAD: 1 << 26}
@@ -56,17 +58,17 @@ class Workers:
         self._limits.restore_original_limits()
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in the order of the items, each as soon as it and those before it are there."""
+        """Yield results in the order of the items, each once it and those before it are ready."""
 
         def quiet(item: T) -> R:
-            with np.errstate(all="ignore"):  # what is not finite is found and reported by the caller
+            with np.errstate(all="ignore"):  # the caller finds and reports values that are not finite
                 return function(item)
 
         if self._pool is None:
             yield from map(quiet, items)
             return
         ahead: deque[Future] = deque()
-        for item in items:  # not all at once: items may be many, and large
+        for item in items:  # lazily: items may be many, and large
             ahead.append(self._pool.submit(quiet, item))
             if len(ahead) > self.threads:
                 yield ahead.popleft().result()

@@ -1,4 +1,4 @@
-"""Training: a run is its configuration; it can be killed at any instant and resumed to the same bits."""
+"""Training: a configuration determines a run, which can be killed at any moment and resumed to the same bits."""
 
 from pntm_np.training.config import Config, ConfigError
 from pntm_np.training.loop import Diverged, train

@@ -1,4 +1,4 @@
-"""What a run is. Two runs with the same configuration give the same bits."""
+"""The configuration of a run. Two runs with the same configuration give the same bits."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from tasks import Task, TaskError, check_name, check_symbols
 
 LARGEST = {"steps": 10**9, "batch_size": 10**6, "max_length": 10**5, "samples": 10**7}
 MOST_CELLS = 10**7
-SOLVED = 0.99, 3  # of the training lengths are answered, at so many evaluations in a row: the last steps may begin
+SOLVED = 0.99, 3  # solved: at least this exact match on the training lengths, at so many evaluations in a row
 SINCE = {"blur": 0.0}  # options newer than the first results; files leave them out where they are off
-Cells = int | tuple[int, int]  # of the memory: so many, or a number that is drawn between two for every step
+Cells = int | tuple[int, int]  # memory size: fixed, or drawn between two bounds for every step
 
 
 @dataclass(frozen=True)
 class Config:
     task: str
-    symbols: str  # the task's: a name alone does not say what tokens mean
+    symbols: str  # of the task: a name alone does not say what tokens mean
     model: str = "pntm"
     sizes: dict[str, int] = field(default_factory=dict)
     preset: str = "paper"
     steps: int = protocol.STEPS
     batch_size: int = protocol.BATCH
     lr: float = protocol.LEARNING_RATE
-    start: str = "uniform"  # the distribution of the initial weights
-    head_gain: float = 1.0  # by which the initial shift weights of half of the heads are multiplied
-    restart_after: int = 0  # steps: the unit of the milestones that a machine has to reach; 0: there are none
-    warm_up: int = 0  # the first steps, over which the learning rate rises from 0
-    cool_down: int = 0  # the last steps, over which learning rate and noise fall to 0; they begin when it is solved
-    clip: float = 0.0  # a gradient with a larger infinity norm is scaled down to it; 0: none is
-    noise: float = 0.0  # deviation of the noise on the logits of shifts and gates in half of every batch
+    start: str = "uniform"  # distribution of the initial weights
+    head_gain: float = 1.0  # factor on the initial shift weights of half of the heads
+    restart_after: int = 0  # unit, in steps, of the milestones that training has to reach; 0: no milestones
+    warm_up: int = 0  # first steps, over which the learning rate rises from 0
+    cool_down: int = 0  # last steps, over which learning rate and noise fall to 0; they start early once solved
+    clip: float = 0.0  # scale gradients down to this infinity norm; 0: never
+    noise: float = 0.0  # standard deviation of noise on the logits of shifts and gates in half of every batch
     blur: float = 0.0  # share of every shift that is spread over all three, in half of every batch
-    rounding: bool = False  # of shifts and gates in the other half, once most inputs are answered
+    rounding: bool = False  # round shifts and gates in the other half, once most answers are right
     max_length: int = protocol.MAX_LENGTH
     memory_size: Cells = protocol.TRAINING_MEMORY
-    learnt_memory_size: Cells | None = None  # once the training lengths are learnt; as before if None
+    learnt_memory_size: Cells | None = None  # memory size once the training lengths are learnt; None: unchanged
     seed: int = 0
     form: str = "chunked"
     backend: str = "cpu"
@@ -50,15 +50,15 @@ class Config:
     eval_every: int = protocol.EVAL_EVERY
     stop_when_solved: bool = False
     end_token: bool = False
-    lengths: tuple[int, int] = (1, protocol.LONGEST)  # of the final evaluation
-    samples: int = protocol.SAMPLES  # of each of these lengths
-    tau: float | str = PAPER.tau  # of that evaluation; "auto": both thresholds as in training, or chosen on its lengths
+    lengths: tuple[int, int] = (1, protocol.LONGEST)  # first and last length of the final evaluation
+    samples: int = protocol.SAMPLES  # inputs of each of these lengths
+    tau: float | str = PAPER.tau  # in that evaluation; "auto": thresholds as in training, or chosen on its lengths
 
     @classmethod
     def of(cls, task: Task, preset: str, **given: Any) -> Config:
         given = {name: value for name, value in given.items() if value is not None}
         longest, model = given.get("max_length", protocol.MAX_LENGTH), given.get("model", "pntm")
-        _require(type(longest) is int, "max_length", longest, "an integer")  # others follow from it
+        _require(type(longest) is int, "max_length", longest, "an integer")  # defaults follow from it
         _require(isinstance(model, str) and model in MODELS, "model", model, f"one of {', '.join(MODELS)}")
         form = {"form": default_form(given.get("backend", "cpu"))}
         options = form | preset_options(preset, model, longest) | given
@@ -129,7 +129,7 @@ class Config:
         return build(self.model, len(self.symbols) + 1 + self.end_token, **self.sizes)
 
     def most_cells(self, learnt: bool = False) -> int:
-        """The largest memory that is drawn, before or after the training lengths are learnt."""
+        """The largest memory size that is drawn, before or after the training lengths are learnt."""
         cells = self.learnt_memory_size if learnt and self.learnt_memory_size else self.memory_size
         return cells if isinstance(cells, int) else cells[1]
 
@@ -139,9 +139,9 @@ class Config:
 
     @classmethod
     def from_json(cls, content: Any) -> Config:
-        """The configuration in a file that is not trusted: ValueError if it is none."""
+        """The configuration in an untrusted file; raises ValueError if it is not one."""
         if not isinstance(content, dict):
-            raise ValueError("it is not a configuration")
+            raise ValueError("it is not an object")
         known = {f.name for f in fields(cls)}
         content = SINCE | content
         if missing := known - content.keys():
@@ -161,7 +161,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 class ConfigError(PntmError, ValueError):
-    """A value that makes no sense; ``name`` is the option's."""
+    """An option has an invalid value; ``name`` is the option's."""
 
     exit_code = USAGE
 

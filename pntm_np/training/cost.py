@@ -1,7 +1,6 @@
-"""What a run costs and what makes it, in ``timing.jsonl``: beside the machine, whose bytes must not depend on it.
+"""Cost and origin of a run in ``timing.jsonl``, apart from the checkpoint, whose bytes must not depend on them.
 
-A row for every process that works on the run, one whenever it saves, one when it has evaluated. A process that is
-killed leaves what it had saved.
+Every process adds a row when it starts, whenever it saves, and after its evaluation; a killed one leaves its rows.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ TIMING = "timing.jsonl"
 
 
 class Cost:
-    """Of one process, from here on."""
+    """Records the cost of this process from now on."""
 
     def __init__(self, run: Run, step: int, threads: int) -> None:
         self.run = run
@@ -30,7 +29,7 @@ class Cost:
         self._add("evaluation", step)
 
     def _add(self, kind: str, step: int) -> None:
-        """What has been spent since the row before."""
+        """Add a row with the time spent since the previous row."""
         spent = {name: round(after - self.clock[name], 3) for name, after in now().items()}
         self.run.append(TIMING, {"step": step, **{f"{kind}_{name}": value for name, value in spent.items()}})
         self.clock = now()
@@ -41,7 +40,7 @@ def now() -> dict[str, float]:
 
 
 def total(run: Run) -> Json:
-    """The whole run: seconds by the clock and of the processor, and what made it, as the last process says."""
+    """Wall-clock and processor seconds of the whole run, and the versions that its last process used."""
     try:
         lines = read_bytes(run.path(TIMING)).splitlines()
     except (OSError, CheckpointError):
@@ -51,7 +50,7 @@ def total(run: Run) -> Json:
         try:
             row = parse(line)
         except ValueError:
-            continue  # cut off by a crash
+            continue  # truncated by a crash
         if not isinstance(row, dict):
             continue
         for name, value in row.items():

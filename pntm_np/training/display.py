@@ -1,4 +1,4 @@
-"""What one sees of a run: a live panel on a terminal, plain lines elsewhere. All of it on stderr."""
+"""The display of a run on stderr: a live panel on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pntm_np.training.loop import Watcher
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-SMOOTH = 0.95  # of the shown loss: it depends on the length that was drawn
-BARS = 12  # of lengths, side by side
+SMOOTH = 0.95  # smoothing of the displayed loss, which depends on the length that was drawn
+BARS = 12  # groups of lengths, side by side
 
 
 class Meter:
@@ -27,7 +27,7 @@ class Meter:
         self.start = time.perf_counter()
         self.tokens, self.loss, self.norm = 0, float("nan"), float("nan")
         self.scores: dict[int, float] = {}
-        self.end: float | None = None  # of training; the evaluation follows
+        self.end: float | None = None  # when training ended and the evaluation began
 
     def began(self, step: int) -> None:
         self.first = self.step = step
@@ -48,7 +48,7 @@ class Meter:
             return f"loss {self.loss:.4f}  trained in {clock_time(elapsed)}" if done else "trained before"
         bound = "at most " if self.config.stop_when_solved and self.steps == self.config.steps else ""
         shown = f"loss {self.loss:.4f}  gradient {self.norm:.1e}  {speed}" if done else speed
-        return f"{shown}  {clock_time(elapsed)} gone, {bound}{left} left"
+        return f"{shown}  {clock_time(elapsed)} elapsed, {bound}{left} left"
 
 
 class PlainDisplay(Display, Watcher):
@@ -57,7 +57,7 @@ class PlainDisplay(Display, Watcher):
         self.meter, self.title, self.last = Meter(config), title, 0.0
 
     def __enter__(self) -> PlainDisplay:
-        return self  # without a panel, on any terminal
+        return self  # no panel, even on a terminal
 
     def preparing(self) -> None:
         self.say(f"{self.title}\n{PREPARING}")
@@ -103,7 +103,7 @@ class LiveDisplay(Display, Watcher):
         self.meter, self.title, self.note = Meter(config), title, ""
         self.progress = Progress(TextColumn("step"), BarColumn(None), MofNCompleteColumn(), expand=True)
         self.bar = self.progress.add_task("", total=config.steps)
-        self.shown = ""  # what the bars are of
+        self.shown = ""  # what the bars show
 
     def __exit__(self, *exception: object) -> None:
         self.note = ""

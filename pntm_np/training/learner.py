@@ -1,4 +1,4 @@
-"""One training step: the gradient of a batch, cut into shards, and the update."""
+"""One training step: the gradient of a batch, computed in shards, and the update."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tasks import Batch
 # Rows of a shard: at least 16, and 32 where that makes more than four of them. On two threads, with batches of 128,
 # shards of 16 instead of 32 rows cost 5 to 8 % of a step of P-NTM, and 11 to 13 % of one of NTM.
 FEW, MANY = 16, 32
-LARGEST = 1e18  # of a gradient: the square of a larger one has no place in float32
+LARGEST = 1e18  # bound on a gradient: the square of a larger one overflows float32
 
 
 class Report(NamedTuple):
@@ -32,7 +32,7 @@ class Report(NamedTuple):
 
 
 def shard_cuts(rows: int, device: str) -> list[int]:
-    """Where a batch is cut. It depends on the batch and the device, so that bits do not depend on the threads."""
+    """Where a batch is cut: it depends on batch and device only, so that bits do not depend on the threads."""
     count = max(1, min(rows // FEW, 4), rows // MANY) if device == "cpu" else 1
     return [rows * k // count for k in range(count + 1)]
 
@@ -43,13 +43,13 @@ def shards_of(batch: Batch, device: str) -> list[Batch]:
 
 
 def loss(params: Weights, architecture: Architecture, batch: Batch, total: int, cells: int, options: Options) -> Value:
-    """This shard's part of the batch's mean over ``total`` tokens."""
+    """The shard's contribution to the batch's mean loss over ``total`` tokens."""
     logits = architecture.forward(params, batch.tokens, cells, options)
     return ad.softmax_cross_entropy(logits, batch.targets, batch.mask, total=total)
 
 
 class Learner:
-    """Parameters and moments on their device, and the step that changes them."""
+    """Parameters and moments on their device, and the training step that updates them."""
 
     def __init__(self, config: Config, params: Array, moments: Moments, workers: Workers) -> None:
         self.config, self.workers = config, workers
@@ -62,7 +62,7 @@ class Learner:
         self.gradient: Array | None = None
 
     def step(self, batch: Batch, number: int, pace: Pace, began: int = 0) -> Report:
-        """Update number ``number``, counted from 1; none if loss or gradient is not finite.
+        """Make update ``number``, counted from 1; the parameters stay as they are if loss or gradient is not finite.
 
         ``began`` is the number of the last step before the parameters were drawn.
         """
@@ -90,30 +90,30 @@ class Learner:
 
         parts = self.workers.map(one, enumerate(shards_of(batch, config.backend)))
         value, gradient = next(parts)
-        for part in parts:  # in their order, whichever is ready first
+        for part in parts:  # in the order of the shards, whichever is ready first
             value = value + part[0]
             gradient += part[1]
         finite = xp.isfinite(value) & xp.all(xp.absolute(gradient) < LARGEST)
         norm = xp.where(finite, xp.max(xp.absolute(gradient)), xp.nan)
-        with np.errstate(all="ignore"):  # what is not finite is not applied
+        with np.errstate(all="ignore"):  # an update that is not finite is not applied
             clipped = gradient * xp.minimum(config.clip / norm, 1) if config.clip else gradient
             adam(self.flat, clipped, self.moments, number - began, pace.lr, finite.astype(self.flat.dtype))
         self.gradient = gradient
         return Report(*(float(x) for x in ad.to_host(xp.stack([value, norm.astype(value.dtype)]))))
 
     def restart(self, params: np.ndarray) -> None:
-        """From other parameters, as if nothing had been."""
+        """Continue from other parameters with fresh moments."""
         self.flat[...] = ad.to_device(params, self.config.backend)
         for moment in self.moments:
             moment[...] = 0
 
     def prepare(self) -> None:
-        """Whatever a first step needs once: compiled kernels are loaded, or compiled and kept for next time."""
+        """Load the compiled kernels, or compile and cache them, ahead of the first step."""
         tokens = np.zeros((1, 2), np.int64)
         moved = (ad.to_device(x, self.config.backend) for x in (tokens, tokens, tokens == 0))
         ad.value_and_grad(loss)(self.params, self.architecture, Batch(*moved), 2, 2, Options(self.config.form))
 
     def not_finite(self) -> str:
-        """The last parameter whose gradient is not finite, or none: from there it spreads to those before it."""
+        """The last parameter whose gradient is not finite, or "": from there the damage spreads to those before it."""
         gradients = views(ad.to_host(self.gradient), self.shapes)
         return next((k for k, g in reversed(gradients.items()) if not np.all(np.abs(g) < LARGEST)), "")

@@ -1,6 +1,6 @@
-"""The training loop: draw a batch, step, look at the training lengths now and then, save, and know when to stop.
+"""The training loop: draw a batch, make a step, evaluate the training lengths now and then, save, and decide to stop.
 
-No input longer than those of training is drawn here: whether the machine is done is judged by what it is trained on.
+No input longer than the training lengths is drawn here: they alone decide when training ends.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pntm_np.training.schedule import MOST, is_late, pace
 from tasks import Task, batch
 
 METRICS_EVERY = 10  # steps
-SAMPLES = 8  # of each training length, at every evaluation
-EXAMINATION = 64  # at the last one: a mistake in a thousand answers is seen
+SAMPLES = 8  # inputs of each training length at every evaluation
+EXAMINATION = 64  # inputs of each at the last one: enough to notice one mistake in a thousand answers
 
 
 class Diverged(PntmError, ArithmeticError):
-    """Loss or gradient is not finite. The update was not made."""
+    """Loss or gradient is not finite; the update was not made."""
 
     exit_code = DIVERGED
 
@@ -47,7 +47,7 @@ class Diverged(PntmError, ArithmeticError):
 
 
 class Watcher(evaluation.Watcher):
-    """Who looks on at a run; a display."""
+    """An observer of a run, such as a display."""
 
     def preparing(self) -> None: ...
     def began(self, step: int) -> None: ...
@@ -58,9 +58,9 @@ class Watcher(evaluation.Watcher):
 
 
 def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, context: Context) -> str:
-    """Train from where ``progress`` stands until the end, or until one is to stop; the state is saved in either case.
+    """Train from ``progress`` until the run ends or is stopped; the state is saved in either case.
 
-    The reason of the end: steps, solved, quiet (the paper's early stop), or signal.
+    Returns why it ended: steps, solved, quiet (the paper's early stop), or signal.
     """
     learner = Learner(config, progress.params, progress.moments, context.workers)
     watcher: Watcher = context.watcher
@@ -81,7 +81,7 @@ def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, 
         saved = progress.step
 
     def measure(samples: int, purpose: int) -> Fit:
-        """How well the machine does on other inputs of the training lengths each time; rounded as far as by now."""
+        """Evaluate the model on fresh inputs of the training lengths, with the present rounding."""
         model = Model(config.model, task.vocabulary, config.sizes, learner.params)
         drawn = list(training_samples(task, config.max_length, samples, purpose, progress.step))
         cells = config.most_cells(bool(progress.learnt_at))
@@ -106,7 +106,7 @@ def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, 
             restart()
 
     def restart() -> None:
-        """It gets nowhere: from other parameters, with what is left of the steps."""
+        """Give up these parameters: draw new ones and train for the remaining steps."""
         progress.began, progress.restarts = progress.step, progress.restarts + 1
         progress.rounding, progress.most_at, progress.solved = 0.0, 0, 0
         learner.restart(first_parameters(config, generator(PARAMETERS, config.seed, progress.restarts)))
@@ -114,7 +114,7 @@ def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, 
         watcher.restarted(progress.step)
 
     def examine() -> None:
-        """The last steps are over: a machine that is not certain has to go on."""
+        """Test the model after the last steps; training goes on if the model is not certain."""
         certain = measure(EXAMINATION, EXAMINE).certain
         progress.examined = progress.step
         if not certain:
@@ -122,11 +122,11 @@ def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, 
             watcher.ends(config.steps)
 
     def turn() -> None:
-        """The training lengths have been learnt: the memory changes, if it is to, or the last steps begin."""
+        """Once the training lengths are learnt, change the memory size, if configured, or begin the last steps."""
         if not progress.learnt_at:
             progress.learnt_at = progress.evaluated
             if config.learnt_memory_size:
-                progress.solved = 0  # and is judged anew
+                progress.solved = 0  # judged anew with that size
                 return
         if not config.stop_when_solved:
             return
@@ -143,7 +143,7 @@ def train(run: Run, config: Config, task: Task, progress: Progress, cost: Cost, 
             if progress.end and progress.step >= progress.end and progress.examined != progress.step:
                 examine()
         except Stopped:
-            pass  # what was not finished is made again when the run is resumed
+            pass  # the resumed run repeats what was not finished
         reasons = {
             "signal": context.stop(),
             "solved": progress.end and progress.step >= progress.end,

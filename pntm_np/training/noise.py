@@ -1,8 +1,8 @@
-"""Noise on decisions in training: only those that are far from their alternatives survive it.
+"""Noise on the logits of shifts and gates in training: only clear decisions survive it.
 
-A shift or a gate that is nearly, but not quite, decided does its task on short inputs and leaks on long ones. Under
-noise on its logits it does not do its task: what the machine learns is to be one-hot, open or closed. The other half of
-a batch is left alone, for noise also has a mean effect, which a machine that met nothing else would count on.
+A shift or a gate that is nearly, but not quite, decided works on short inputs and leaks on long ones. Under noise on
+its logits it fails, so the model learns one-hot shifts and gates that are open or closed. Half of a batch has no noise,
+because noise also has a mean effect, which a model that saw nothing else would rely on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from scipy.special import ndtri
 import autodiff as ad
 from autodiff import Value
 
-# The normal distribution in 65,536 parts of equal probability. To look a number up by 16 random bits is four times as
-# fast as to draw it, and what is lost is what lies beyond 4.3 deviations.
+# The normal distribution in 65,536 parts of equal probability. Looking a number up by 16 random bits is four times as
+# fast as drawing it, and loses only the tails beyond 4.3 standard deviations.
 QUANTILES = ndtri((np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.float32)
 
 
 class Noise:
-    """Disturbs rows 1, 3, .. of the logits that it is given, one after the other: normal numbers, drawn on the host."""
+    """Adds normal noise, drawn on the host, to rows 1, 3, .. of the logits of each call."""
 
     def __init__(self, deviation: float, rng: np.random.Generator, device: str) -> None:
         self.quantiles, self.rng, self.device = QUANTILES * np.float32(deviation), rng, device

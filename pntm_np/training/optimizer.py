@@ -1,4 +1,4 @@
-"""All parameters in one buffer, so that the sum over shards and Adam (Kingma and Ba, 2015) are a few passes over it."""
+"""Adam (Kingma and Ba, 2015) on all parameters in one buffer, so that an update is a few passes over it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Moments(NamedTuple):
 
 
 def adam(params: Array, gradient: Array, moments: Moments, step: int, lr: float, apply: Array) -> None:
-    """One update; ``step`` counts from 1. Where ``apply`` (a 0-d array) is 0 nothing changes, whatever the gradient is.
+    """Make one update; ``step`` counts from 1. If ``apply`` (a 0-d array) is 0, nothing changes for any gradient.
 
-    Whether the gradient is finite is known on the device first: to ask there spares a synchronisation.
+    ``apply`` stays on the device, where the gradient was tested: reading it on the host would cost a synchronisation.
     """
     xp = array_module(params)
     m, v = moments

@@ -1,6 +1,6 @@
-"""How runs are made if nothing else is said: as the paper states, or by our recipe for the architecture.
+"""Default options of runs: those that the paper states, or our recipe for the architecture.
 
-A recipe is the same for all tasks. What follows from the longest input in training is computed from it.
+A recipe is the same for all tasks. Lengths and memory sizes are computed from the longest training input.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 def preset_options(preset: str, model: str, max_length: int) -> dict[str, Any]:
-    """The options of a run that a preset gives; the others are the paper's."""
+    """The options that a preset sets; the others keep the paper's values."""
     usual, longest = memory_for(max_length), REACH * max_length
     common: dict[str, Any] = {"memory_size": usual, "lengths": (1, longest)}
     if preset == "paper":
         return common
     recipe = common | RECIPES[model.partition("-")[0]]
-    if model == "pntm":  # heads that have met in small memories learn not to part too far
+    if model == "pntm":  # heads that meet in small memories learn to stay close
         recipe["memory_size"] = (2 * usual // 3, usual)
-    if model == "ntm":  # the same, more gently; and content addressing has to meet as many cells as there will be
+    if model == "ntm":  # likewise, more gently; and content addressing has to see as many cells as in the evaluation
         recipe["learnt_memory_size"] = (2 * max_length + MARGIN // 2, evaluation_memory(longest))
     return recipe

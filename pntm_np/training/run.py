@@ -1,14 +1,13 @@
-"""A run's directory: everything that it needs to go on, and everything that it found.
+"""A run's directory: everything needed to resume the run, and its results.
 
-    config.json         what the run is
+    config.json         the configuration
     metrics.jsonl       loss and gradient every few steps, exact match at every evaluation; the same bits every time
     timing.jsonl        when, how long, with which versions
     state.safetensors   all that training needs to continue: parameters, moments, step
-    model.safetensors   the machine, for everything else
+    model.safetensors   the model, for evaluation and everything else
     result.json         written last: the run is complete
 
-``state`` is the one file that counts: it is put in place in one step, and the others follow from it. On resuming, the
-metrics are cut to the length that it remembers.
+A resumed run starts from ``state``, which is replaced atomically; the metrics are cut to the length recorded there.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ FILES = ("config.json", "metrics.jsonl", "timing.jsonl", "state.safetensors", "m
 
 
 class RunError(PntmError, ValueError):
-    """The directory has a run already, or none, or another one is at work in it."""
+    """The directory cannot be used for this run: it has another run, none to resume, or one in progress."""
 
     exit_code = USAGE
 
 
 class RunBusy(RunError):
-    """Another process has its lock."""
+    """Another process holds the lock of the run."""
 
 
 @dataclass
@@ -53,15 +52,15 @@ class Progress:
     step: int = 0
     began: int = 0  # the step after which the parameters were last drawn
     restarts: int = 0
-    quiet: int = 0  # steps in a row with a gradient below the early stop's bound
-    solved: int = 0  # evaluations in a row without a mistake
+    quiet: int = 0  # steps in a row with a gradient below the bound of the early stop
+    solved: int = 0  # evaluations in a row with the exact match of SOLVED
     evaluated: int = 0  # the step of the last evaluation
-    examined: int = 0  # the step of the last examination: may it end?
-    rounding: float = 0.0  # the largest threshold by which half of a batch is rounded; 0: none is
-    most_at: int = 0  # the step at which most inputs of the training lengths were first answered
+    examined: int = 0  # the step of the last examination, which decides whether training may end
+    rounding: float = 0.0  # the largest threshold by which half of a batch is rounded; 0: no rounding
+    most_at: int = 0  # the step at which most answers on the training lengths were first right
     learnt_at: int = 0  # the step at which the training lengths were learnt
-    solved_at: int = 0  # the step at which the last steps began because it was solved
-    end: int = 0  # and the last of them then
+    solved_at: int = 0  # the step at which the task was solved and the last steps began
+    end: int = 0  # the last step, once the task is solved
     metrics_bytes: int = 0
 
     @classmethod
@@ -100,17 +99,19 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the directory, and keep every other process out of it; a process that dies lets go."""
+        """Make the directory and lock it against other processes; the lock ends with the process."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             lock = open_own(self.path(".lock"), os.O_RDWR | os.O_CREAT)
         except OSError as error:
             if error.errno in FULL:
                 raise
-            raise RunError(f"--out {self.directory}: it cannot be written to: {error.strerror}") from None
+            raise RunError(f"--out {self.directory} cannot be written to: {error.strerror}") from None
         try:
             if not hold(lock, wait=False):
-                raise RunBusy(f"{self.directory}: another process is at work on this run")
+                raise RunBusy(
+                    f"{self.directory}: another process is working on this run; wait for it, or choose another --out"
+                )
             clear_partial(self.files)
             yield
         finally:
@@ -159,20 +160,20 @@ class Run:
 
     # rows
     def append(self, name: str, row: Json) -> int:
-        """Add a row to a .jsonl file; the file's new length."""
+        """Add a row to a .jsonl file, and return the file's new length."""
         file = open_own(self.path(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             write_all(file, json_bytes(row))
             return os.lseek(file, 0, os.SEEK_END)
         except OSError as error:
-            error.filename = error.filename or str(self.path(name))  # a write names no file
+            error.filename = error.filename or str(self.path(name))  # errors of write do not name the file
             raise
         finally:
             os.close(file)
 
     # state
     def save(self, config: Config, progress: Progress) -> None:
-        """Metrics first, then the state that remembers their length, then the machine."""
+        """Sync the metrics, then write the state, which records their length, then the model."""
         if self.path("metrics.jsonl").exists():
             file = open_own(self.path("metrics.jsonl"), os.O_RDWR)
             try:
@@ -186,7 +187,7 @@ class Run:
         self.save_model(config, progress)
 
     def save_model(self, config: Config, progress: Progress, thresholds: Thresholds | None = None) -> None:
-        """The machine; its thresholds are chosen when its training has ended."""
+        """Write the model; its thresholds are chosen once training has ended."""
         architecture = config.architecture()
         params = views(progress.params, architecture.shapes())
         training = {**config.as_json(), "step": progress.step}
@@ -203,11 +204,11 @@ class Run:
         return config, progress
 
     def cut_metrics(self, length: int) -> None:
-        """Forget the rows that were written after the state was saved."""
+        """Remove the rows that were written after the state was saved."""
         path = self.path("metrics.jsonl")
         size = path.stat().st_size if path.exists() else 0
         if size < length:
-            raise CheckpointError(f"{path}: it has {size:,} bytes; the run's state remembers {length:,}")
+            raise CheckpointError(f"{path} has {size:,} bytes; expected at least {length:,}, as in the run's state")
         if size > length:
             file = open_own(path, os.O_RDWR)
             try:
@@ -217,7 +218,7 @@ class Run:
 
 
 def is_result(result: Any) -> bool:
-    """Whether that is what a run found, as far as others rely on it."""
+    """Whether ``result`` is the result of a run, in all that other code relies on."""
     try:
         config = Config.from_json(result["config"])
         rows = [LengthScore(**row) for row in result["by_length"]]

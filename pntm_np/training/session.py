@@ -1,4 +1,4 @@
-"""From a configuration to a result: open or resume the run, train, evaluate as the paper does, write it all down."""
+"""From a configuration to a result: open or resume the run, train, evaluate as the paper does, and save the result."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from pntm_np.training.rounding import thresholds
 from pntm_np.training.run import Progress, Run, RunError
 from tasks import TASKS, Task
 
-PARAMETER_COPIES = 14  # gradients, moments, and what is made of them, at the peak; measured
-SAMPLE_BYTES = 22  # of each token of a batch: tokens, targets, mask, and what they are made of; measured
-MAY_CHANGE = ("steps", "checkpoint_every", "tau")  # on resuming: they change no number of a step
+PARAMETER_COPIES = 14  # gradients, moments and temporaries at the peak; measured
+SAMPLE_BYTES = 22  # for each token of a batch: tokens, targets, mask and temporaries; measured
+MAY_CHANGE = ("steps", "checkpoint_every", "tau")  # when resuming: they do not change the numbers of a step
 FOUND: tuple[str, ...] = ("score", "score_lengths", "exact_match", "token_accuracy", "chance", "by_length")
-FOUND += ("tau", "gate_tau", "memory_size")  # of the evaluation's report: what a result has of it under the same name
+FOUND += ("tau", "gate_tau", "memory_size")  # keys that a result copies from the evaluation's report
 
 
 def require_fit(config: Config, task: Task, threads: int) -> None:
-    """Refuse a run whose form cannot run here, or that cannot fit into memory, before anything is made."""
+    """Refuse a run whose form cannot run here or that does not fit into memory, before anything is written."""
     if config.form == "fused":
         require_fused("--form", config.backend == "cpu")
     architecture = config.architecture()
@@ -54,27 +54,28 @@ def require_fit(config: Config, task: Task, threads: int) -> None:
 def plan(
     run: Run, task: Task | None, preset: str, given: dict[str, Any], typed: set[str], resume: bool
 ) -> tuple[Config, Task]:
-    """What to do: a new run, or to go on with the one in the directory, as it began. ``typed`` are the options that
-    the user gave, as opposed to defaults."""
+    """Configuration and task of a new run, or of the run in the directory if it is to be resumed.
+
+    ``typed`` names the options that the user gave, as opposed to defaults."""
     check_run(run, resume)
     if not (resume and run.exists):
         if task is None:
-            raise RunError(f"{run.directory}: there is no run to resume; name a task to begin one")
+            raise RunError(f"{run.directory} has no run to resume; name a task to start one")
         config = Config.of(task, preset, **given)
         return config, task.with_end_token(config.end_token)
     config = kept_config(run, {name: value for name, value in {**given, "preset": preset}.items() if name in typed})
     if task is None and config.task not in TASKS:
-        raise RunError(f"{run.directory}: its task {config.task!r} is in a file of yours: name it again")
+        raise RunError(f"{run.directory}: the task {config.task!r} is in a file of yours; name it again")
     task = task or TASKS[config.task]
     if (task.name, task.symbols) != (config.task, config.symbols):
-        raise RunError(f"the run in {run.directory} is of {config.task}, not of {task.name}")
+        raise RunError(f"the run in {run.directory} has the task {config.task}, not {task.name}; choose another --out")
     return config, task.with_end_token(config.end_token)
 
 
 def check_run(run: Run, resume: bool) -> None:
-    """A run is never written over."""
+    """Refuse to overwrite a run."""
     if run.exists and not resume:
-        raise RunError(f"{run.directory} has a run already; go on with it by --resume, or choose another --out")
+        raise RunError(f"{run.directory} has a run already; continue it with --resume, or choose another --out")
 
 
 def check_directory(run: Run) -> None:
@@ -83,11 +84,11 @@ def check_directory(run: Run) -> None:
 
 
 def kept_config(run: Run, given: dict[str, Any]) -> Config:
-    """The configuration of a run to be resumed; what the user gives again must be the same."""
+    """The configuration of a run to resume; options that the user repeats must have their old values."""
     if run.path("state.safetensors").exists():
         kept, progress = run.load()
         done, end = progress.step, progress.end
-        try:  # what may change was last written there
+        try:  # options that may change were last written there
             written = run.read_config()
             kept = replace(kept, **{name: getattr(written, name) for name in MAY_CHANGE})
         except (CheckpointError, OSError):
@@ -98,10 +99,12 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
         if name not in MAY_CHANGE and value != getattr(kept, name):
             before = getattr(kept, name)
             before = ":".join(map(str, before)) if isinstance(before, tuple) else repr(before)
-            raise ConfigError(name, value, f"expected {before}, as the run in {run.directory} began, or no --resume")
+            raise ConfigError(name, value, f"expected {before}, as in the run in {run.directory}, or no --resume")
     steps = given.get("steps", kept.steps)
     if steps < done:
-        raise ConfigError("steps", steps, f"the run in {run.directory} has done {done:,} already")
+        raise ConfigError(
+            "steps", steps, f"expected at least {done:,}, which the run in {run.directory} has done already"
+        )
     if steps != kept.steps and kept.cool_down and (end or done > min(steps, kept.steps) - kept.cool_down):
         why = f"was solved and ended at step {end:,}" if end and done >= end else "is cooling down"
         raise ConfigError("steps", steps, f"expected {kept.steps}: the run in {run.directory} {why}")
@@ -109,7 +112,7 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
 
 
 def open_run(run: Run, config: Config, resume: bool) -> Progress:
-    """Where to start: at the beginning, or where a run that is to be resumed stands."""
+    """The progress to start from: none, or that of the run to resume."""
     check_run(run, resume)  # again: another process may have been faster
     if resume and run.path("state.safetensors").exists():
         kept, progress = run.load()
@@ -118,10 +121,10 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
             run.path("result.json").unlink()
     else:
         progress = Progress.start(config, generator(PARAMETERS, config.seed))
-        if run.complete:  # without its state there is nothing to go on with
+        if run.complete:  # without its state it cannot be continued
             made = Config.from_json(run.read_result()["config"])
             if config.steps > made.steps or config.tau != made.tau:
-                raise RunError(f"{run.directory}: state.safetensors is not there; the run cannot go on")
+                raise RunError(f"{run.directory} has no state.safetensors, without which the run cannot continue")
             return progress
         run.cut_metrics(0)
     if not run.complete:
@@ -130,14 +133,14 @@ def open_run(run: Run, config: Config, resume: bool) -> Progress:
 
 
 def settings(config: Config, options: Options = DEFAULT) -> Settings:
-    """The paper's evaluation at the end of a run."""
+    """Settings of the paper's evaluation at the end of a run."""
     first, last = config.lengths
     about: dict[str, Any] = {"options": options, "max_length": config.max_length, "device": config.backend}
     return Settings(range(first, last + 1), config.samples, memory_size=evaluation_memory(last), **about)
 
 
 def conduct(run: Run, config: Config, task: Task, resume: bool, context: Context) -> Json | None:
-    """The run's result; None if it was stopped before its end."""
+    """Train and evaluate; returns the result, or None if the run was stopped before its end."""
     with run.locked(), context.workers as workers:
         progress = open_run(run, config, resume)
         if run.complete:
@@ -162,9 +165,9 @@ def conduct(run: Run, config: Config, task: Task, resume: bool, context: Context
 
 
 def final_result(run: Run, config: Config, task: Task, progress: Progress, reason: str, context: Context) -> Json:
-    """The paper's evaluation of the machine as it was written to disk, with thresholds that are chosen before it."""
+    """Choose the thresholds, then evaluate the saved model as the paper does."""
     model, asked = load(run.path("model.safetensors")).to(config.backend), Asked(config.tau)
-    if config.tau == "auto" and progress.rounding:  # it is used as it was trained
+    if config.tau == "auto" and progress.rounding:  # as in training
         asked = Asked(*thresholds(progress.rounding))
     start = settings(config, asked.options(config.form, None))
     options = choose_thresholds(model, task, start, context, asked.auto)
