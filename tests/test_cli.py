@@ -245,7 +245,7 @@ def test_the_help_of_train_fits_two_screens():
     assert len(lines) <= 60 and max(map(len, lines)) <= 80
     headings = [line for line in lines if line and not line.startswith(" ")][1:]
     assert headings == [
-        "What you need:",
+        "Basics:",
         "Optimisation:",
         "Sharpening:",
         "Evaluation at the end:",

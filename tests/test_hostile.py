@@ -238,9 +238,9 @@ CASES = [
     plan("a terabyte", huge(PLAN), "at most 268,435,456 are read"),
     # directories of runs
     Case("a run's directory that is a link", link(f"sweep/{NAMES[2]}", "kept"), ("sweep", "--out", "sweep"), 2, "it is a link; a sweep writes below --out alone"),
-    Case("a log that is a link", link(f"sweep/{NAMES[2]}/log.txt", "canary"), ("sweep", "--out", "sweep"), 1, "log.txt: a link; it is not followed", (f"sweep/{NAMES[2]}/config.json",)),
-    Case("a lock that is a link", link(f"sweep/{NAMES[2]}/.lock", "canary"), ("sweep", "--out", "sweep"), 1, ".lock: a link; it is not followed"),
-    Case("metrics that are a link", metrics_elsewhere, ("train", "--resume", "--out", "own"), 4, "metrics.jsonl: a link; it is not followed", ("own/config.json",)),
+    Case("a log that is a link", link(f"sweep/{NAMES[2]}/log.txt", "canary"), ("sweep", "--out", "sweep"), 1, "log.txt is a link; expected a regular file", (f"sweep/{NAMES[2]}/config.json",)),
+    Case("a lock that is a link", link(f"sweep/{NAMES[2]}/.lock", "canary"), ("sweep", "--out", "sweep"), 1, ".lock is a link; expected a regular file"),
+    Case("metrics that are a link", metrics_elsewhere, ("train", "--resume", "--out", "own"), 4, "metrics.jsonl is a link; expected a regular file", ("own/config.json",)),
     *run("a result that is a FIFO", fifo(RESULT), f"left out: {RESULT}: not a regular file"),
     *run("a result that is a directory", folder(RESULT), f"left out: {RESULT}: not a regular file"),
     *run("a score that is no number", changed(RESULT, lambda r: r | {"score": float("nan")}), "NaN is not a finite number"),
@@ -434,7 +434,7 @@ def test_a_machine_that_is_not_finite_does_not_answer(value: float, place):
     for name in model.params if value == 3e38 else ["decoder.bias"]:
         model.params[name] = np.full_like(model.params[name], value)
     pn.save(place / "machine", model)
-    said = "what the machine computes is not finite" if value == 3e38 else "decoder.bias is not finite"
+    said = "the model's output is not finite" if value == 3e38 else "decoder.bias is not finite"
     for command in (("eval", "machine", "--lengths", "1:3", "--samples", "2"), ("solve", "machine", "ab")):
         done = invoke(*command)
         assert done.exit_code == 4 and said in done.stderr and done.stdout == "", done.stderr
@@ -477,9 +477,9 @@ def test_nothing_is_written_through_a_link(place):
     config = Run(place / "sweep" / NAMES[0]).read_config()
     run.write_config(config)
     assert run.read_config() == config and not run.path("config.json").is_symlink()
-    with pytest.raises(CheckpointError, match="a link; it is not followed"):
+    with pytest.raises(CheckpointError, match="is a link; expected a regular file"):
         run.append("metrics.jsonl", {"step": 1})
-    with pytest.raises(CheckpointError, match="a link; it is not followed"):
+    with pytest.raises(CheckpointError, match="is a link; expected a regular file"):
         run.cut_metrics(1)
     assert (place / "canary").read_text() == "do not touch\n"
 

@@ -30,4 +30,4 @@ def models(as_json: bool) -> None:
     table(["name", *sizes, "parameters", "state", "forms"], rows)
     click.echo("\nforms: s sequential, p paper, c chunked, f fused")
     memory = " cells, or ".join(str(n) for n in sorted({model["memory_size"] for model in found}))
-    click.echo(f"state: numbers kept for each sequence, with a memory of {memory} for the bench models")
+    click.echo(f"state: numbers per sequence, with {memory} for the bench models")

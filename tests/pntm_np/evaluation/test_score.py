@@ -239,7 +239,7 @@ def test_what_a_checkpoint_says_of_its_training(tmp_path):
     path = tmp_path / "m.safetensors"
     model = pn.Model.new("lstm", 6, np.random.default_rng(0), width=4)
     pn.save(path, model)
-    with pytest.raises(CheckpointError, match="does not say on what it was trained"):
+    with pytest.raises(CheckpointError, match="does not record its training"):
         trained.load_trained(path)
     model.training = {
         "task": "parity-check",
@@ -270,7 +270,7 @@ def test_what_a_checkpoint_says_of_its_training(tmp_path):
     for bad in ([1], [3, 1], [0, 3], ["a", "b"], [1, 10**6]):
         model.training |= {"end_token": True, "lengths": bad}
         pn.save(path, model)
-        with pytest.raises(CheckpointError, match="of its evaluation is not usable"):
+        with pytest.raises(CheckpointError, match="records an unusable evaluation"):
             trained.load_trained(path)
     model.training["max_length"] = "4"
     pn.save(path, model)

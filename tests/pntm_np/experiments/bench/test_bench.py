@@ -105,7 +105,7 @@ def test_what_cannot_fit_is_reported_with_the_number(monkeypatch):
     (row,) = (r for r in rows if r.get("skipped"))
     assert (row["form"], row["length"], row["need_bytes"], row["mean"], row["runs"]) == ("paper", 20, need, None, 0)
     assert ram.size(need) in row["skipped"]
-    assert "not tried: needs about" in invoke(*SMALL, "--models", "pntm", "--resume").stdout
+    assert "skipped: needs about" in invoke(*SMALL, "--models", "pntm", "--resume").stdout
     monkeypatch.setattr(ram, "available", lambda device="cpu": 1000)
     refused = invoke(*SMALL, "--out", "other.json", code=5)
     assert "a batch of 2 needs about" in refused.stderr and "--batch or --lengths" in refused.stderr

@@ -83,7 +83,7 @@ def test_a_run_that_finds_no_room_is_taken_up_when_there_is_some(tmp_path):
     full = sweep("--grid", grid, "--out", out, "--json", preexec_fn=small_files(6000))
     assert full.returncode == 5 and "Traceback" not in full.stderr, full.stderr
     assert "parity-check-noisy-1: unavailable: pntm: " in full.stderr and "File too large" in full.stderr
-    assert "2 runs found no room, memory or device; the same command takes them up again" in full.stderr
+    assert "2 runs lacked disk space, memory or a device; repeat the command to continue them" in full.stderr
     assert "failed" not in [run["state"] for run in json.loads(full.stdout)["runs"]]
     assert not list(out.glob("*/failure.json"))
     done = sweep("--out", out, "--json")

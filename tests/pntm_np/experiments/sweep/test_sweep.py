@@ -280,7 +280,7 @@ def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
         over.set()
         writer.join(60)
     assert outcome.state == "busy" and not run.path("failure.json").exists()
-    assert "another process is at work" in log.read_text()
+    assert "another process is working" in log.read_text()
 
 
 def test_shards_do_their_part(tmp_path):
@@ -336,7 +336,7 @@ def test_the_sweep_is_stopped_or_killed(number, tmp_path):
     assert process.wait(30) == (-9 if number == signal.SIGKILL else 128 + number)
     assert gone(out)
     if number != signal.SIGKILL:
-        assert f"stopped and saved; go on with: pntm sweep --grid {grid}" in (tmp_path / "log").read_text()
+        assert f"stopped and saved; continue with: pntm sweep --grid {grid}" in (tmp_path / "log").read_text()
     states = [run["state"] for run in json.loads(sweep("status", out, "--json").stdout)["runs"]]
     assert "running" not in states and states.count("done") < 4
     done = sweep("--out", out)
@@ -366,8 +366,8 @@ def test_a_run_that_is_killed_is_taken_up_again(tmp_path):
 
 
 BAD = [
-    ([], 2, "nothing is planned in"),
-    (["--seeds", "2"], 2, "--seeds and --option belong to"),
+    ([], 2, "there is no sweep in"),
+    (["--seeds", "2"], 2, "--seeds and --option need"),
     (["--tasks", "nothing"], 2, "nothing"),
     (["--tasks", "parity", "--seeds", "11"], 2, "how many of the paper's ten"),
     (["--tasks", "parity", "--seeds", "x"], 2, "'x'"),
@@ -380,13 +380,13 @@ BAD = [
     (["--tasks", "parity", "--cluster", "tcp://127.0.0.1:9"], 5, "no scheduler answers there"),
     (["--grid", "no-such-file"], 2, "does not exist"),
     (["--grid", "."], 2, "expected a TOML file"),
-    (["--tasks", "parity", "--option", "model=lstm"], 2, "named by --models"),
+    (["--tasks", "parity", "--option", "model=lstm"], 2, "name the models with --models"),
     (["--tasks", "parity", "--option", "max-length=no"], 2, "max_length is 'no'"),
     (["--tasks", "parity", "--out", "/dev/null"], 2, "--out /dev/null: /dev/null is not a directory"),
     (["--tasks", "parity", "--option", "backend=cuda"], 5, "CuPy"),
     (["--tasks", "parity", "--option", "batch-size=1000000", "--option", "max-length=99999"], 5, "needs about"),
-    (["--json", "status", "."], 2, "--json has no meaning before status"),
-    (["status", "."], 2, "there is no sweep here"),
+    (["--json", "status", "."], 2, "--json has no effect before status"),
+    (["status", "."], 2, "has no sweep"),
 ]
 
 
