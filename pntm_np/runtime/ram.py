@@ -33,9 +33,7 @@ def available(device: str = "cpu") -> int | None:
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         counts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-        used = int((CGROUP / "memory.current").read_text()) - int(
-            counts["inactive_file"]
-        )  # a cache, which is reclaimed
+        used = int((CGROUP / "memory.current").read_text()) - int(counts["inactive_file"])  # a reclaimable cache
         found.append(math.inf if limit == "max" else int(limit) - used)
     except (OSError, KeyError, ValueError):
         pass

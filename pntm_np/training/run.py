@@ -110,7 +110,7 @@ class Run:
         try:
             if not hold(lock, wait=False):
                 raise RunBusy(
-                    f"{self.directory}: another process is working on this run; wait for it, or choose another --out"
+                    f"{self.directory}: another process is at work on this run; wait for it, or choose another --out"
                 )
             clear_partial(self.files)
             yield

@@ -688,7 +688,7 @@ TABLE = {
          "pntm_np/runtime/ram.py", "* 1024)", "* 1000)",
          "pntm_np/runtime/test_ram.py::test_what_is_free_is_the_least_that_the_system_and_its_group_allow"),
         ("a cache that would be given back counts as taken",
-         "pntm_np/runtime/ram.py", " - int(counts[\"inactive_file\"])  # a cache, which is reclaimed", "",
+         "pntm_np/runtime/ram.py", " - int(counts[\"inactive_file\"])  # a reclaimable cache", "",
          "pntm_np/runtime/test_ram.py::test_what_is_free_is_the_least_that_the_system_and_its_group_allow"),
         ("no room is left beside the arrays",
          "pntm_np/runtime/ram.py", "need * SPARE > there", "need > there",

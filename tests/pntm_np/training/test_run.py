@@ -213,7 +213,7 @@ def test_two_at_once(tmp_path):
     first = started(out, "--steps", "3000")
     wait_for(out / "metrics.jsonl")
     second = pntm_train(out, "--resume", "--steps", "3000")
-    assert second.returncode == 2 and "another process is working" in second.stderr
+    assert second.returncode == 2 and "another process is at work" in second.stderr
     send(first, signal.SIGTERM)
     first.communicate(timeout=60)
     assert first.returncode == 143

@@ -280,7 +280,7 @@ def test_a_sweep_that_is_faster_is_not_a_failure(tmp_path, monkeypatch):
         over.set()
         writer.join(60)
     assert outcome.state == "busy" and not run.path("failure.json").exists()
-    assert "another process is working" in log.read_text()
+    assert "another process is at work" in log.read_text()
 
 
 def test_shards_do_their_part(tmp_path):
