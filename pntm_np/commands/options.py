@@ -25,7 +25,9 @@ threads_option = click.option(
 bench_threads_option = click.option(
     "--threads", type=THREADS, default=cores, show_default="all cores", help="Compute N shards of a batch at a time."
 )
-task_option = click.option("--task", type=TaskName(), help="Name a task of your own again: path/to/file.py:Name.")
+task_option = click.option(
+    "--task", type=TaskName(), help="Name the task again if it is your own: path/to/file.py:Name."
+)
 memory_option = click.option(
     "--memory-size", type=Count(1, 10**7), help=f"Use a memory of N cells. {EVALUATION_MEMORY_DEFAULT}"
 )

@@ -29,7 +29,7 @@ RARE = {
         "tenths after 3 N, or the training lengths are not learnt 2 N later; 0: never.",
     ),
     "start": RareOption(
-        Named("start", STARTS), "Draw initial weights uniform in +-1/sqrt(fan-in), or as Flax does by default."
+        Named("start", STARTS), "uniform: draw initial weights in +-1/sqrt(fan-in); flax: draw them as Flax does."
     ),
     "head-gain": RareOption(
         Number(), "Multiply the initial shift weights of half of P-NTM's heads, so that their shifts start near 0 or 1."

@@ -63,9 +63,7 @@ def load_trained(path: Path) -> Trained:
     if len(training["symbols"]) + 1 + training["end_token"] != model.vocabulary:
         raise CheckpointError(f"{file} records symbols that do not fit its vocabulary of {model.vocabulary}")
     if not 1 <= training["max_length"] <= LONGEST:
-        raise CheckpointError(
-            f"{file} records training lengths up to {training['max_length']}; expected 1 to {LONGEST:,}"
-        )
+        raise CheckpointError(f"{file} records training on lengths up to {training['max_length']}; expected 1 to 10^5")
     usable = len(lengths) == 2 and all(type(n) is int for n in lengths) and 1 <= lengths[0] <= lengths[1] <= LONGEST
     if not usable or not 1 <= samples <= LONGEST:
         raise CheckpointError(f"{file} records an unusable evaluation: {samples} samples of lengths {lengths!r:.60}")

@@ -19,9 +19,7 @@ def commit() -> str | None:
     """The commit, with a + if the sources have been changed since; None if unknown."""
     here = Path(__file__).resolve().parents[2]
     try:
-        git(
-            "ls-files", "--error-unmatch", "pntm_np/runtime/origin.py", at=here
-        )  # not a repository that merely contains us
+        git("ls-files", "--error-unmatch", "pntm_np/runtime/origin.py", at=here)  # in another repository, this fails
         changed = git("status", "--porcelain", "--", *SOURCES, at=here)
         return git("rev-parse", "HEAD", at=here).strip() + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):

@@ -83,7 +83,7 @@ class PlainDisplay(Display, Watcher):
     def judged(self, step: int, found: Fit) -> None:
         figures = "  ".join(f"{length}: {share(value, 2)}" for length, value in grouped(found.right, BARS).items())
         exact = f"exact match {share(found.exact_match, 3)}, loss {found.token_loss:.1e}"
-        self.say(f"step {step:,}  {exact} on the training lengths; up to {figures}")
+        self.say(f"step {step:,}  {exact} on the training lengths; by length up to {figures}")
 
     def evaluated(self, score: LengthScore) -> None:
         if not self.meter.end:

@@ -109,9 +109,7 @@ class Run:
             raise RunError(f"--out {self.directory} cannot be written to: {error.strerror}") from None
         try:
             if not hold(lock, wait=False):
-                raise RunBusy(
-                    f"{self.directory}: another process is at work on this run; wait for it, or choose another --out"
-                )
+                raise RunBusy(f"{self.directory}: another process is at work on this run; wait until it has ended")
             clear_partial(self.files)
             yield
         finally:

@@ -102,9 +102,7 @@ def kept_config(run: Run, given: dict[str, Any]) -> Config:
             raise ConfigError(name, value, f"expected {before}, as in the run in {run.directory}, or no --resume")
     steps = given.get("steps", kept.steps)
     if steps < done:
-        raise ConfigError(
-            "steps", steps, f"expected at least {done:,}, which the run in {run.directory} has done already"
-        )
+        raise ConfigError("steps", steps, f"expected at least {done:,}: the run in {run.directory} has done them")
     if steps != kept.steps and kept.cool_down and (end or done > min(steps, kept.steps) - kept.cool_down):
         why = f"was solved and ended at step {end:,}" if end and done >= end else "is cooling down"
         raise ConfigError("steps", steps, f"expected {kept.steps}: the run in {run.directory} {why}")
