@@ -13,21 +13,14 @@ from pntm_np.runtime.workers import cores
 
 HELP_AT = 22  # width of the column of names, the same under all headings
 MANY, SEED, THREADS = Count(1, 10**9), Count(0, 2**63 - 1), Count(1, 1024)
+THREADS_HELP = "Use N threads; results do not depend on N."
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout, nothing else.")
 backend_option = click.option("--backend", type=Device(), default="cpu", help="Compute on this device.")
-threads_option = click.option(
-    "--threads",
-    type=THREADS,
-    default=cores,
-    show_default="all cores",
-    help="Use N threads; results do not depend on N.",
-)
+threads_option = click.option("--threads", type=THREADS, default=cores, show_default="all cores", help=THREADS_HELP)
 bench_threads_option = click.option(
     "--threads", type=THREADS, default=cores, show_default="all cores", help="Compute N shards of a batch at a time."
 )
-task_option = click.option(
-    "--task", type=TaskName(), help="Name the task again if it is your own: path/to/file.py:Name."
-)
+task_option = click.option("--task", type=TaskName(), help="Name your own task again: path/to/file.py:Name.")
 memory_option = click.option(
     "--memory-size", type=Count(1, 10**7), help=f"Use a memory of N cells. {EVALUATION_MEMORY_DEFAULT}"
 )

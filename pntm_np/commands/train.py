@@ -12,7 +12,7 @@ import click
 
 from pntm_np import protocol
 from pntm_np.commands import signals, stop
-from pntm_np.commands.options import MANY, SEED, THREADS, GroupedCommand, under
+from pntm_np.commands.options import MANY, SEED, THREADS, THREADS_HELP, GroupedCommand, under
 from pntm_np.commands.output import bands_table, cut_off, say, score_line, typed_value
 from pntm_np.commands.rare_options import RARE, Rare
 from pntm_np.commands.types import CellRange, Device, LengthRange, Named, Number, Place, Size, TaskName, Threshold
@@ -60,13 +60,7 @@ FORM_HELP = "Compute the scans in this form: sequential, paper, chunked or fused
 @evaluation("--tau", type=Threshold(1), help=TAU_HELP)
 @running("--form", type=Named("form", FORMS), help=FORM_HELP)
 @running("--backend", type=Device(), default="cpu", help="Compute on this device.")
-@running(
-    "--threads",
-    type=THREADS,
-    default=cores,
-    show_default="all cores",
-    help="Use N threads; results do not depend on N.",
-)
+@running("--threads", type=THREADS, default=cores, show_default="all cores", help=THREADS_HELP)
 @running("--checkpoint-every", type=MANY, help=f"Save every N steps. [paper: {protocol.CHECKPOINT_EVERY}]")
 @running("--eval-every", type=MANY, help=f"Test training lengths every N steps. [paper: {protocol.EVAL_EVERY}]")
 @running("--json", "as_json", is_flag=True, help="Print one JSON document to stdout, nothing else.")
