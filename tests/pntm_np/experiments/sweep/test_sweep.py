@@ -369,7 +369,7 @@ BAD = [
     ([], 2, "there is no sweep in"),
     (["--seeds", "2"], 2, "--seeds and --option need"),
     (["--tasks", "nothing"], 2, "nothing"),
-    (["--tasks", "parity", "--seeds", "11"], 2, "how many of the paper's ten"),
+    (["--tasks", "parity", "--seeds", "11"], 2, "how many of our ten seeds"),
     (["--tasks", "parity", "--seeds", "x"], 2, "'x'"),
     (["--tasks", "parity", "--shard", "3/2"], 2, "expected K/N"),
     (["--tasks", "parity", "--option", "steps"], 2, "expected NAME=VALUE"),
