@@ -205,7 +205,7 @@ def test_resume_without_the_task_and_without_a_run(reference, tmp_path):
     assert done.returncode == 0, done.stderr
     assert files(out) == reference
     other = pntm("train", "reverse", "--resume", "--out", str(out))
-    assert other.returncode == 2 and "is of parity-check, not of reverse-string" in other.stderr
+    assert other.returncode == 2 and "has the task parity-check, not reverse-string" in other.stderr
 
 
 def test_two_at_once(tmp_path):
