@@ -274,7 +274,7 @@ def test_what_a_checkpoint_says_of_its_training(tmp_path):
             trained.load_trained(path)
     model.training["max_length"] = "4"
     pn.save(path, model)
-    with pytest.raises(CheckpointError, match="no 'max_length'"):
+    with pytest.raises(CheckpointError, match="'max_length' is missing"):
         trained.load_trained(path)
 
 
