@@ -1,9 +1,9 @@
-"""Cells that no head of an NTM has written to: how many there are, what is in them, who looks at them.
+"""Count the cells that no head of an NTM has written, and measure what is in them and how much heads read there.
 
     python benchmarks/empty_cells.py results/checkpoints/reverse-string-ntm.safetensors
 
-Inputs have the longest training length; the machine is fed the right answers. A cell counts as empty as long as no
-write head has given it 1 % of its weight. An NTM's memory starts with 1e-6 in every number.
+Inputs have the longest training length, and the model reads the right answers. A cell counts as empty as long as no
+write head has had 1 % of its address on it. An NTM's memory starts with 1e-6 in every number.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ TOUCHED = 0.01
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("machines", nargs="+", type=Path)
+    parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--cells", nargs="+", type=int, default=[96, 256])
     asked = parser.parse_args()
     print("task                cells  right  empty  their norm: median  largest  read there: input  answer")
-    for path in asked.machines:
+    for path in asked.models:
         trained = load_trained(path)
         task = TASKS[trained.task].with_end_token() if trained.end_token else TASKS[trained.task]
         for cells in asked.cells:
@@ -39,16 +39,15 @@ def measure(model, task, length: int, cells: int) -> list[str]:
     given = problems(task, length, SAMPLES, SEED)
     steps = min(len(p.prompt) + len(p.answer) for p in given)
     tokens = np.array([np.concatenate([p.prompt, p.answer])[:steps] for p in given])
-    asking = len(given[0].prompt)  # steps up to the separator
+    asking = len(given[0].prompt)  # time steps up to the separator
     state, touched = model.initial_state(SAMPLES, cells), np.zeros((SAMPLES, cells))
     right, read_there = np.ones(SAMPLES, bool), []
     for t in range(steps - 1):
         state, logits = model.step(state, tokens[:, t], Options())
         touched = np.maximum(touched, state[0].write_address.max(axis=1))
         empty = touched < TOUCHED
-        read_there.append(
-            (state[0].read_address * empty[:, None]).sum(axis=-1).mean(axis=0).max()
-        )  # of the head that does most
+        share = (state[0].read_address * empty[:, None]).sum(axis=-1).mean(axis=0)
+        read_there.append(share.max())  # of the head that reads there most
         if t >= asking - 1:
             right &= logits.argmax(axis=1) == tokens[:, t + 1]
     norms = np.linalg.norm(state[0].memory, axis=-1)[empty] if empty.any() else np.zeros(1)

@@ -1,8 +1,7 @@
-"""What the tape costs: per op beside HIPS autograd, and in a training step beside the same by hand.
+"""Measure what the tape costs: per op against HIPS autograd, and in a training step against code without a tape.
 
-Run by ``make bench-engine``, in an environment of its own that has ``autograd`` from PyPI.
-Contestants take turns, and each line gives the best of all rounds: what else the machine does then
-disturbs none of them more than the other.
+``make bench-engine`` runs this in its own environment, which has ``autograd`` from PyPI. Contestants take turns, and
+each line has the best of all rounds, so that other processes disturb none of them more than the others.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ROUNDS = 15
 
 
 def best_times(contestants: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Seconds of the fastest run of each, after one warm-up, in turns."""
+    """Seconds of the fastest run of each contestant; they take turns after one warm-up run."""
     best = dict.fromkeys(contestants, math.inf)
     for run in contestants.values():
         run()
@@ -37,7 +36,7 @@ def best_times(contestants: dict[str, Callable[[], object]], rounds: int = ROUND
 
 
 def chain(tanh: Callable, reduce: Callable) -> Callable:
-    """Six recorded ops a round, the mix of a small network, then one sum."""
+    """A chain of rounds of six recorded ops, mixed as in a small network, and one sum at the end."""
 
     def function(x):
         y = x
@@ -94,7 +93,7 @@ def engine_step(activation: Callable) -> Callable:
 
 
 def hand_written_step(activation: Callable) -> Callable:
-    """The same mathematics without a tape: ``activation`` returns its value and the slope's function."""
+    """The same computation without a tape; ``activation`` returns its value and a function for its slope."""
 
     def step(p, x, target):
         value, slope = activation(x @ p["W_in"] + p["b_in"])

@@ -1,8 +1,8 @@
-"""Every form of every recurrence against length: seconds, and how many times faster than the loop; then accuracy.
+"""Measure every form of every recurrence against the length: time, speed-up over the loop, and accuracy.
 
-Run by ``make bench-scans``. Sizes are those of the paper's efficiency experiment: batch 8, one head pair, 512 cells of
-16 numbers, float32. The forms of one length take turns. What would not fit in memory, or take minutes, is not
-tried, and the line says what it would need.
+``make bench-scans`` runs this. Sizes are those of the paper's efficiency experiment: batch size 8, one pair of heads,
+512 cells of 16 numbers, float32. The forms of one length take turns. Runs that would not fit into RAM or would take
+minutes are not tried, and the line says what they would need.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SCANS: dict[str, tuple[Callable, Callable]] = {
 
 
 def need(scan: str, form: str, length: int, backward: bool) -> float:
-    """Bytes, about: the arrays of each form that grow with the length, times how many of them are alive."""
+    """About how many bytes a form needs: the arrays that grow with the length, times how many of them are alive."""
     steps = BATCH * length
     if scan == "gated":
         return steps * GATED_WIDTH * 4 * (12 if backward else 6)
@@ -119,8 +119,8 @@ def bench(scan_name: str, lengths: tuple[int, ...], repeats: int) -> None:
 
 
 def programs(lengths: tuple[int, ...], cells: int = CELLS) -> None:
-    """A head that keeps moving one way, sweeps or wanders, by exact one-hot shifts: how far off is each form?"""
-    print(f"\none-hot programs, m = {cells}, float32: largest error of an address, and of its sum (which is 1)")
+    """Errors of each form for a head that moves one way, sweeps or wanders, by exact one-hot shifts."""
+    print(f"\none-hot programs, m = {cells}, float32: largest error of an address, and of its sum (which should be 1)")
     print(f"{'program':12s}{'T':>8s}" + "".join(f"{form:>24s}" for form in FORMS))
     rng = np.random.default_rng(0)
     for name in ("right", "sweep", "random"):
@@ -142,15 +142,15 @@ def programs(lengths: tuple[int, ...], cells: int = CELLS) -> None:
 
 
 def forgetting(lengths: tuple[int, ...]) -> None:
-    """A cell written once and then left alone: what is left of its value?"""
-    print("\na cell written once and then left alone: what is left of its value")
+    """What is left of the value of a cell that was written once."""
+    print("\nwhat is left of the value of a cell that was written once")
     print(f"{'T':>8s}" + "".join(f"{form:>14s}" for form in FORMS))
     for length in lengths:
         w = np.zeros((1, length, 1, 2), np.float32)
         w[:, 0, :, 0], w[:, 1:, :, 1] = 1, 1
         q = np.zeros((1, length, 1, 2), np.float32)
         q[..., 0] = 1
-        v = np.full((1, length, 1, 1), 1e-3, np.float32)  # what is written elsewhere, and leaks in
+        v = np.full((1, length, 1, 1), 1e-3, np.float32)  # what is written to the other cell, and leaks in
         v[:, 0] = 1
         start = np.zeros((1, 1, 2, 1), np.float32)
         left = [float(memory_scan(q, w, v, start, form=form)[0][0, -1, 0, 0, 0]) for form in FORMS]
@@ -159,9 +159,9 @@ def forgetting(lengths: tuple[int, ...]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma list of sequence lengths")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of which the best counts")
-    parser.add_argument("--only", default=",".join(SCANS), help="comma list of recurrences")
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="comma-separated sequence lengths")
+    parser.add_argument("--repeats", type=int, default=3, help="runs, of which the best counts")
+    parser.add_argument("--only", default=",".join(SCANS), help="comma-separated recurrences")
     options = parser.parse_args()
     chosen = tuple(int(t) for t in options.lengths.split(","))
     print(f"NumPy {np.__version__}, batch {BATCH}, m = {CELLS}, n = {WIDTH}, float32; best of {options.repeats}")

@@ -223,7 +223,7 @@ CASES = [
     plan("a rate beyond all numbers", written(PLAN, '{"runs": [1e999]}'), "1e999 is not a finite number"),
     plan("an integer of 400 digits", written(PLAN, f'{{"runs": [{10**400}]}}'), "has more than 64 bits"),
     plan("a model that is a list", with_row(config={"model": []}), "not the plan of a sweep"),
-    plan("a run twice", changed(PLAN, lambda c: {"runs": c["runs"] * 2}), "a run is there twice"),
+    plan("a run twice", changed(PLAN, lambda c: {"runs": c["runs"] * 2}), "a run is listed twice"),
     plan("too many runs", many_rows, "10,001 runs; a sweep has at most 10,000"),
     plan("nested", written(PLAN, DEEP), "nested more than 32 deep"),
     plan("nested and whole", written(PLAN, "[" * 200 + "]" * 200), "nested more than 32 deep"),

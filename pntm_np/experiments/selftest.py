@@ -1,9 +1,9 @@
-"""Does this device compute what NumPy does? Every op, scan form and model, value and gradient, for owners of a GPU.
+"""Compare a device with NumPy: values and gradients of every op, scan form and model.
 
-Everything is run on NumPy in float64, the reference, and on the device in float64 and float32. A deviation is the
-largest difference anywhere in an array over the largest magnitude in it, and the worst of value and all gradients
-counts. (An array that is nothing but rounding, as the gradient of FIRE's b_2, which softmax cancels, is measured
-against a thousandth of the largest of them all.)
+The reference is NumPy in float64; the device runs everything in float64 and float32. The deviation of an array is the
+largest difference divided by the largest magnitude, and the largest deviation of a value and its gradients counts. (An
+array of nothing but rounding errors, such as the gradient of FIRE's b_2, which softmax cancels, is divided by a
+thousandth of the largest magnitude of them all instead.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import autodiff as ad
 from pntm_np.models import BENCH_MODELS, MODELS, Architecture, Options, Stack, build
 from pntm_np.scans import CONV_SHIFT, GATED, MEMORY, stabilise, usable_forms
 
-BOUNDS = {np.float64: 1e-9, np.float32: 1e-3}  # both are a thousand times what is seen on a CPU
+BOUNDS = {np.float64: 1e-9, np.float32: 1e-3}  # both are a thousand times the deviations of a CPU
 
 
 class Case(NamedTuple):
@@ -32,7 +32,7 @@ class Result(NamedTuple):
     name: str
     float64: float
     float32: float
-    error: str = ""  # what the device said, if it could not
+    error: str = ""  # why the device could not run the case
 
     @property
     def ok(self) -> bool:
@@ -88,7 +88,7 @@ def op_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
 
 def scan_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
     z, c = rng.uniform(0.1, 0.9, (2, 2, 33, 5))
-    # one shift well above the others: the spectrum stays away from 0, where the paper form's gradient jumps
+    # one shift is well above the others: the spectrum stays away from 0, where the gradient of the paper's form jumps
     shifts = 0.6 * np.eye(3)[rng.integers(0, 3, (2, 33, 2))] + 0.4 / 3
     q, w = (rng.dirichlet(np.ones(7), (2, 33, heads)) for heads in (3, 2))
     v, M = rng.uniform(0.5, 2, (2, 33, 2, 4)), rng.uniform(0.5, 2, (2, 2, 7, 4))
@@ -104,7 +104,7 @@ def scan_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
 
 
 def model_cases(rng: np.random.Generator, device: str) -> Iterator[Case]:
-    """Logits and loss of a whole sequence, with gradients, and the output of a single step."""
+    """Logits and loss of a sequence, with gradients, and the output of a single time step."""
     tokens = rng.integers(0, 6, (2, 9))
     for name in MODELS:
         model = build(name, 6)
@@ -153,7 +153,7 @@ def deviation(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
 
 
 def outcome(case: Case, device: str, dtype: type) -> list[np.ndarray]:
-    """Values and gradients, for fixed cotangents, as NumPy arrays."""
+    """Values, and gradients for fixed cotangents, as NumPy arrays."""
     single = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex64}
     inputs = [x.astype(single.get(x.dtype, x.dtype)) if dtype is np.float32 else x for x in case.inputs]
     value, pullback = ad.vjp(case.function, *(ad.to_device(x, device) for x in inputs))
@@ -172,6 +172,6 @@ def run(device: str) -> Iterator[Result]:
             try:
                 double, single = (deviation(outcome(case, device, dtype), expected) for dtype in BOUNDS)
                 yield Result(case.kind, case.name, double, single)
-            except Exception as error:  # whatever a device says: the others are still worth knowing
+            except Exception as error:  # whatever fails on the device, the other cases are still worth knowing
                 said = f"{type(error).__name__}: {error}".splitlines()[0]
                 yield Result(case.kind, case.name, float("inf"), float("inf"), said)

@@ -1,15 +1,15 @@
-"""The schedule: learning rate, noise, rounding and memory size of every step follow the model's progress.
+"""What every step is made with: rate, noise, rounding and memory follow how far the machine has come, not the clock.
 
-1. The model learns, with noise in half of every batch. At first the learning rate rises.
-2. Once most answers on the training lengths are right, shifts and gates are rounded in the other half, ever more as
-   long as the answers stay right. The learning rate is halved, and the noise doubled.
-3. Once the answers are right with every shift one-hot, learning rate and noise fall over the last steps, with full
-   rounding. A model that is not certain at the end goes on from 2, with a learning rate that rises as at first.
+1. It learns, half of every batch under noise. At its beginning the rate rises.
+2. Once it answers most inputs of the training lengths, shifts and gates are rounded in the other half, ever more as
+   long as it goes on answering. The rate is halved, and the noise doubled.
+3. Once it answers with every shift one-hot, rate and noise fall over the last steps, and what is rounded is rounded
+   that far. A machine that is not certain then goes on from 2, with a rate that rises as at the beginning.
 
-A model that makes no progress in 1 or 2 starts over with new parameters. Some initial parameters fail, and they can be
-recognised early, because their answers do not improve when those of others do. The milestones are multiples of
-``restart_after`` steps. An NTM is not rounded: for it, 2 begins when it has learnt the training lengths, and has
-memories of all sizes.
+A machine that gets nowhere in 1, or nowhere in 2, begins again with other parameters: some starts lead nowhere, and
+they can be told early, for those that come to learn a task answer more of it when others stay where they are. These
+milestones are counted in ``restart_after`` steps. Nothing is rounded in an NTM: there 2 begins when it has learnt the
+training lengths, and asks for memories of all sizes.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from pntm_np.training.config import Config
 from pntm_np.training.rounding import ANSWERS, FIRST, LAST
 from pntm_np.training.run import Progress
 
-ROUNDED_RATE = 0.5  # factor on the learning rate from 2 on: rounding makes the model change in jumps
-LATER_NOISE = 2.0  # factor on the noise from 2 on: under less noise, what a head leaks at every step averages out
+ROUNDED_RATE = 0.5  # of the learning rate: rounding changes what a machine does in jumps
+LATER_NOISE = 2.0  # times the noise, from 2 on: what a head leaks at every step averages out under less
 
-SOME = 0.2  # share of right answers to reach after 1 x restart_after
-MOST = ANSWERS  # share to reach after 3 x restart_after
-MOST_AFTER, LEARNT_AFTER = 3, 2  # the training lengths must be learnt 2 x restart_after later than that
+SOME = 0.2  # of the inputs, to be answered after 1 x restart_after
+MOST = ANSWERS  # to be answered after 3 x restart_after
+MOST_AFTER, LEARNT_AFTER = 3, 2  # the training lengths are to be learnt 2 x restart_after later than most inputs
 
 
 class Pace(NamedTuple):
     lr: float
-    noise: float  # standard deviation on the logits of shifts and gates
+    noise: float  # deviation, of the logits of shifts and gates
     blur: float  # share of every shift that is spread
-    cells: int  # memory size
-    rounding: tuple[float, float] | None  # bounds between which the thresholds of half of the batch are drawn
+    cells: int  # of the memory
+    rounding: tuple[float, float] | None  # thresholds between which those of half of the batch are drawn
 
 
 def pace(config: Config, number: int, progress: Progress) -> Pace:
-    """The pace of step ``number``, counted from 1, after ``progress``."""
+    """Of step ``number``, counted from 1, for a run that stands where ``progress`` says."""
     left = (progress.end or config.steps) - number + 1
     fall = min(1.0, left / config.cool_down) if config.cool_down else 1.0
     since = max(progress.began, progress.examined)
@@ -53,7 +53,7 @@ def pace(config: Config, number: int, progress: Progress) -> Pace:
 
 
 def memory_size(config: Config, number: int, learnt: bool) -> int:
-    """Cells in step ``number``: log-uniform between two bounds, both included."""
+    """Cells of step ``number``: their logarithm is uniform between two bounds, both included."""
     cells = config.learnt_memory_size if learnt and config.learnt_memory_size else config.memory_size
     if isinstance(cells, int):
         return cells
@@ -62,7 +62,7 @@ def memory_size(config: Config, number: int, learnt: bool) -> int:
 
 
 def is_late(config: Config, progress: Progress, answered: float) -> bool:
-    """Whether training has missed a milestone, after an evaluation with the exact match ``answered``."""
+    """After an evaluation in which so many inputs were answered."""
     unit = config.restart_after
     if not unit or progress.learnt_at:
         return False
@@ -72,5 +72,7 @@ def is_late(config: Config, progress: Progress, answered: float) -> bool:
 
 
 def in_words(unit: int) -> str:
-    most = f"{MOST:.0%} after {MOST_AFTER * unit:,}"
-    return f"{SOME:.0%} of the inputs after {unit:,}, {most}, learnt {LEARNT_AFTER * unit:,} later"
+    return (
+        f"answer {SOME:.0%} of the inputs after {unit:,} steps and {MOST:.0%} after {MOST_AFTER * unit:,}, "
+        f"and solve the task at most {LEARNT_AFTER * unit:,} steps later"
+    )

@@ -761,7 +761,7 @@ TABLE = {
          "pntm_np/experiments/report/gather.py", "        if here != there:\n", "        if here != there and name != \"noise\":\n",
          "pntm_np/experiments/report/test_report.py::test_what_is_not_the_papers_is_left_out_and_said"),
         ("the same run counts twice",
-         "pntm_np/experiments/report/gather.py", "return \"there is a run like it already\" if config in known else \"\"", "return \"\"",
+         "pntm_np/experiments/report/gather.py", "return \"another run has the same configuration\" if config in known else \"\"", "return \"\"",
          "pntm_np/experiments/report/test_report.py::test_what_is_not_the_papers_is_left_out_and_said"),
         ("machines with an end token stand among the others",
          "pntm_np/experiments/report/gather.py", "return config.model + ours + (END if config.end_token else \"\")", "return config.model + ours",

@@ -1,1 +1,1 @@
-"""Timing: the paper's efficiency experiment (``forward``), and the training step of every model (``train_step``)."""
+"""Time the paper's efficiency experiment (``forward``) and the training step of every model (``train_step``)."""

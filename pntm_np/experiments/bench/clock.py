@@ -1,4 +1,4 @@
-"""Seconds of something that is done several times, and how many are left."""
+"""Time something that runs several times, and estimate the time that is left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 Watch = Callable[[str, str, int, int, float | None], None]  # model, form, length, runs so far, seconds of the last
 Stop = Callable[[], bool]
-GUESS = 2e-4  # seconds a step, before anything has been timed
+GUESS = 2e-4  # seconds per time step, assumed before anything has been timed
 
 
 class Timing(NamedTuple):
@@ -32,7 +32,7 @@ def summary(seconds: list[float]) -> Timing:
 
 
 def duration(seconds: float) -> str:
-    """For people: 1.23 s, 45.6 ms, 7.89 us."""
+    """Three digits and a unit: 1.23 s, 45.6 ms, 7.89 us."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size or unit == "us":
             value = seconds / size
@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 
 class Ahead:
-    """How long the rest takes: every contestant as long per step as last time it was timed, until patience ends."""
+    """Estimate the time left: each contestant takes as long per time step as in its last run, until patience ends."""
 
     def __init__(self, work: list[tuple[str, int]], repeats: int, patience: float = math.inf) -> None:
         self.work, self.repeats, self.patience = list(work), repeats, patience  # work: (contestant, length), in order

@@ -1,8 +1,8 @@
-"""The paper's efficiency experiment: a forward pass of NTM and of P-NTM, with random weights, against the length.
+"""The paper's efficiency experiment: time a forward pass of NTM and P-NTM with random weights against the length.
 
-One head pair over 512 cells of 16 numbers, width 128, batch 8. A batch is cut into shards, one for each thread. All
-forms but the paper's go through time in segments with carried state, so that what they need beside inputs and outputs
-does not grow; the paper's form needs the whole sequence at once.
+The models have one pair of heads, 512 cells of 16 numbers and width 128. A batch of 8 is cut into shards, one for each
+thread. All forms except the paper's process a sequence in segments and carry the state over, so that only inputs and
+outputs grow with the length; the paper's form needs the whole sequence at once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from pntm_np.runtime.workers import Workers
 from pntm_np.scans import default_form, usable_forms
 
 MODELS = ("ntm", "pntm")
-SEGMENT = 512  # steps; a shard's arrays stay in the cache
-SAMPLE = 256  # steps whose outputs are compared
-AGREE = 1e-3  # of the largest output; forms differ by rounding, 1e-6, but for the paper's epsilon, which grows with T
-STATES = 8  # copies of the memory and addresses that a step makes, at the most; measured
-CHECKED, ROWS = 256, 8  # the longest length, and the most sequences, of the comparison before anything is timed
+SEGMENT = 512  # time steps; a shard's arrays stay in the cache
+SAMPLE = 256  # time steps whose outputs are compared
+AGREE = (
+    1e-3  # of the largest output; forms differ by rounding (1e-6), and the paper's by its epsilon, which grows with T
+)
+STATES = 8  # most copies of memory and addresses that a time step makes; measured
+CHECKED, ROWS = 256, 8  # largest length and batch of the comparison that precedes the timing
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,11 @@ class Settings:
     warmup: int = BENCH_WARMUP
     backend: str = "cpu"
     threads: int = 1
-    patience: float = 30.0  # seconds of one run; a form that takes longer is not tried at greater lengths
+    patience: float = 30.0  # seconds; a form with a longer run is not tried at greater lengths
     seed: int = 0
 
     def contestants(self) -> list[tuple[str, str]]:
-        """(model, form), the reference of each model first."""
+        """Pairs (model, form), with the reference of each model first."""
         found = []
         for model in self.models:
             usable = usable_forms(BENCH_MODELS[f"bench-{model}"].forms, self.backend)
@@ -60,19 +62,19 @@ class Settings:
         return found
 
     def reference(self, model: str) -> str:
-        """The form that the others are compared with at every length, timed or not: the fastest exact one."""
+        """The form whose outputs the others are compared with, even if it is not timed: the fastest exact one."""
         fastest = default_form(self.backend)
         return fastest if fastest in BENCH_MODELS[f"bench-{model}"].forms else "sequential"
 
 
 class Disagreement(PntmError, RuntimeError):
-    """Two forms do not give the same outputs: nothing is timed."""
+    """Two forms have different outputs, so nothing is timed."""
 
     exit_code = FAILED
 
 
 def need(form: str, batch: int, length: int) -> int:
-    """Bytes at the peak: input and output, and what the form makes; the paper's factor is a measured peak."""
+    """Estimated peak memory in bytes: inputs, outputs, and what the form allocates (measured for the paper's)."""
     ends, memory = 2 * batch * length * BENCH_WIDTH, batch * BENCH_MEMORY
     work = batch * min(length, SEGMENT) * 40 * BENCH_WIDTH if form != "paper" else memory * length * 6 * BENCH_CELL
     states = STATES * memory * (BENCH_CELL + 2)
@@ -88,7 +90,7 @@ class Contestant:
         self.xp = backend.load(settings.backend).xp
 
     def run(self, x: Array, y: Array, stop: Stop = lambda: False) -> None:
-        """y (B, T, d) of x (B, T, d), in shards of the batch, each through time in segments."""
+        """Write the outputs for x (B, T, d) into y (B, T, d), shard by shard, each in segments of time."""
         count = min(self.settings.threads, len(x)) if self.settings.backend == "cpu" else 1
         cuts = [len(x) * k // count for k in range(count + 1)]
         list(self.workers.map(lambda rows: self._shard(x[rows], y[rows], stop), map(slice, cuts[:-1], cuts[1:])))
@@ -106,26 +108,26 @@ class Contestant:
 
 
 def inputs(settings: Settings, length: int, most: int | None = None) -> Array:
-    """What a bench reads, or the first ``most`` sequences of it."""
+    """The inputs of the benchmark, or their first ``most`` sequences."""
     rng = np.random.default_rng([settings.seed, length])
     x = rng.standard_normal((min(settings.batch, most or settings.batch), length, BENCH_WIDTH), np.float32)
     return ad.to_device(x, settings.backend)
 
 
 def sampled(y: Array) -> np.ndarray:
-    """The first steps, the last ones, and some between."""
+    """The outputs at time steps spread evenly from the first to the last."""
     steps = np.unique(np.linspace(0, y.shape[1] - 1, SAMPLE).astype(int))
     return ad.to_host(y[:, steps])
 
 
 def deviation(found: np.ndarray, expected: np.ndarray) -> float:
-    """Relative to the largest output; infinite if something is not finite."""
+    """The largest difference relative to the largest output; infinite if anything is not finite."""
     apart = float(np.abs(found - expected).max())
     return apart / max(float(np.abs(expected).max()), 1e-30) if math.isfinite(apart) else math.inf
 
 
 def check_agreement(settings: Settings, workers: Workers, stop: Stop = lambda: False) -> None:
-    """All forms of a model give the outputs of the loop; also compiles what is to be compiled."""
+    """Raise unless all forms of a model have the outputs of the loop; this also compiles the kernels."""
     length = max((n for n in settings.lengths if n <= CHECKED), default=CHECKED)
     x = inputs(settings, length, ROWS)
     for model, group in itertools.groupby(settings.contestants(), key=lambda c: c[0]):
@@ -137,14 +139,14 @@ def check_agreement(settings: Settings, workers: Workers, stop: Stop = lambda: F
         for form, found in outputs.items():
             if (apart := deviation(found, outputs["sequential"])) > AGREE:
                 raise Disagreement(
-                    f"{model}: form {form} is {apart:.1e} away from the loop on the bench input of length {length}"
+                    f"{model}: outputs of form {form} are {apart:.1e} away from the loop's on inputs of length {length}"
                 )
 
 
 def run(
     settings: Settings, workers: Workers, done: dict[tuple[str, str, int], Json], watch: Watch, stop: Stop
 ) -> Iterator[Json]:
-    """Rows one by one. ``done`` are rows of an earlier run."""
+    """Yield row by row; ``done`` has the rows of an earlier run."""
     too_slow = {(r["model"], r["form"]): r for r in done.values() if r["mean"] and r["mean"] > settings.patience}
     for length in settings.lengths:
         reference: dict[str, np.ndarray] = {}
@@ -172,7 +174,7 @@ def run(
                     watch(model, form, length, k, seconds[-1] if seconds else None)
                     seconds.append(time_once(functools.partial(contestant.run, x, y, stop)))
                 outputs = sampled(y)
-            if model not in reference:  # also if it is not timed, or was timed before an interruption
+            if model not in reference:  # even if the reference is not timed, or was timed before an interruption
                 if form != settings.reference(model):
                     Contestant(model, settings.reference(model), settings, workers).run(x, y, stop)
                 reference[model] = sampled(y)

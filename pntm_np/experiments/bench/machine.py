@@ -1,4 +1,4 @@
-"""What a figure was measured on, and how much memory was in use at most."""
+"""Describe the computer that a benchmark ran on, and measure the peak memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def processor() -> str:
 
 
 def describe(device: str) -> Json:
-    """The machine as far as it decides how fast things are."""
+    """What about the computer decides how fast things are."""
     blas = [lib for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
     return {
         "processor": processor(),
@@ -40,9 +40,9 @@ def describe(device: str) -> Json:
 
 
 class PeakMemory:
-    """``with PeakMemory() as peak: ...; peak.bytes``: what the process held at most above what it held before.
+    """``with PeakMemory() as peak: ...; peak.bytes``: the process's peak memory above what it held before.
 
-    Linux keeps a high-water mark that can be set back. Elsewhere ``bytes`` is None.
+    Linux keeps a high-water mark that can be reset. Elsewhere ``bytes`` is None.
     """
 
     bytes: int | None = None
@@ -69,7 +69,7 @@ def _status(name: str) -> int:
 
 
 def give_back() -> None:
-    """Let go of freed memory that the allocator keeps (``workers.keep_freed_memory``)."""
+    """Return freed memory that the allocator keeps to the system (``workers.keep_freed_memory``)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)

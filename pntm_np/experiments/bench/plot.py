@@ -1,4 +1,4 @@
-"""The bench as a picture: seconds, and speed-up over NTM, against the length; log-log as in the paper."""
+"""Plot time, and speed-up over NTM, against the length; log-log as in the paper."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pntm_np.runtime.untrusted import Json, printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# colours that every eye tells apart (Okabe and Ito)
+# safe for colour-blind readers (Okabe and Ito)
 COLOURS = {"sequential": "#666666", "paper": "#D55E00", "chunked": "#0072B2", "fused": "#009E73"}
+LIKE_FOR_LIKE = "P-NTM and NTM are compared like for like: compiled with compiled code, array operations with the same."
 Rows = list[Json]
 
 
@@ -35,15 +36,15 @@ def style(model: str, form: str) -> dict[str, Any]:
 def conditions(report: Json) -> str:
     machine, settings = report["machine"], report["settings"]
     device = machine["processor"] if settings["backend"] == "cpu" else machine["device"]
-    return printable(
-        f"batch {settings['batch']}, mean of {settings['runs']} runs; {device}, {settings['threads']} threads"
-    )
+    runs, threads = settings["runs"], settings["threads"]
+    over = f"mean of {runs} run{'s' if runs > 1 else ''} on {device} with {threads} thread{'s' if threads > 1 else ''}"
+    return printable(f"batch size {settings['batch']}, {over}")
 
 
 def plot_bench(
     report: Json, *paths: Path, beside: Mapping[str, tuple[Sequence[int], Sequence[float]]] | None = None
 ) -> None:
-    """``beside``: speed-ups measured elsewhere, as (lengths, ratios) by their name."""
+    """Draw to ``paths``; ``beside`` has speed-ups measured elsewhere, as (lengths, ratios) by name."""
     figure, (time, speedup) = pyplot().subplots(1, 2, figsize=(11, 4.4), layout="constrained")
     for (model, form), rows in lines(report).items():
         lengths, means = [r["length"] for r in rows], [r["mean"] for r in rows]
@@ -51,19 +52,19 @@ def plot_bench(
         time.errorbar(lengths, means, spread, capsize=2, **style(model, form))
         shown = [r for r in rows if r["speedup_over_ntm"]]
         if model == "pntm" and shown:
-            look = style(model, form) | {"label": f"P-NTM, {form}, over NTM, {partner(form)}"}
+            look = style(model, form) | {"label": f"P-NTM, {form} (NTM, {partner(form)})"}
             speedup.plot([r["length"] for r in shown], [r["speedup_over_ntm"] for r in shown], **look)
     for (name, there), dots in zip((beside or {}).items(), (":", "-."), strict=False):
         speedup.plot(*there, color="black", ls=dots, lw=1.2, label=name)
     speedup.axhline(1, color="0.6", lw=1)
-    for axes, label in ((time, "seconds for a forward pass"), (speedup, "times faster than NTM, like for like")):
+    for axes, label in ((time, "time of a forward pass, seconds"), (speedup, "speed-up over NTM")):
         against_length(axes, label)
     figure.suptitle(conditions(report), fontsize=10, parse_math=False)
     write_figure(figure, *paths)
 
 
 def against_length(axes: Axes, label: str) -> None:
-    axes.set(xscale="log", yscale="log", xlabel="length of the sequence", ylabel=label)
+    axes.set(xscale="log", yscale="log", xlabel="sequence length", ylabel=label)
     axes.set_xscale("log", base=2)
     axes.grid(alpha=0.3, which="major")
     if axes.get_legend_handles_labels()[0]:

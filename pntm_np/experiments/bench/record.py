@@ -1,4 +1,4 @@
-"""Rows of a bench in a file, each as soon as it is there, so that an interrupted one can go on."""
+"""Write the rows of a benchmark to a file as they are measured, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pntm_np.runtime.files import clear_partial, json_bytes, write_atomically
 from pntm_np.runtime.untrusted import CheckpointError, Json, is_count, is_number, read_json
 from pntm_np.scans import FORMS
 
-ROW = {"mean", "std", "best", "runs", "peak_bytes", "difference", "agrees"}  # and what is timed
-LARGE = 1e12  # seconds or steps, or times as fast: more is a mistake, and cannot be drawn
+ROW = {"mean", "std", "best", "runs", "peak_bytes", "difference", "agrees"}  # beside model, form and length
+LARGE = 1e12  # most seconds, time steps or speed-up; more is a mistake, and cannot be drawn
 
 
 class BenchError(PntmError, ValueError):
@@ -26,11 +26,11 @@ class Record:
         self.rows: list[Json] = []
 
     def open(self, resume: bool) -> dict[tuple[str, str, int], Json]:
-        """The rows that are there already, by model, form and length."""
+        """The rows that the file already has, by model, form and length."""
         if not self.path.exists():
             return {}
         if not resume:
-            raise BenchError(f"{self.path} holds a bench already; --resume goes on with it, --out names another file")
+            raise BenchError(f"{self.path} already has a benchmark; give --resume to continue it, or another --out")
         try:
             kept = read_json(self.path)
             settings, rows = kept["settings"], kept["rows"]
@@ -39,15 +39,15 @@ class Record:
             if not isinstance(kept["machine"], dict) or not all(map(is_row, rows)):
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise CheckpointError(f"{self.path}: no bench that can be resumed") from None
+            raise CheckpointError(f"{self.path}: expected a benchmark that can be resumed") from None
         if changed:
             name = changed[0]
             raise BenchError(
                 f"{self.path} was made with {name} {_short(settings.get(name))}, not {_short(self._settings()[name])}; "
-                "give the same, or another --out"
+                "give the same value, or another --out"
             )
         if _fixed(kept.get("machine", {})) != _fixed(self.machine):
-            raise BenchError(f"{self.path} was made on another machine or with other versions; name another --out")
+            raise BenchError(f"{self.path} was made on another computer or with other versions; give another --out")
         self.machine = kept["machine"]
         return found
 
@@ -92,13 +92,13 @@ def _fixed(machine: Json) -> Json:
 
 
 def partner(form: str) -> str:
-    """The form of NTM that a form is compared with, like with like: compiled code with compiled code, array operations
-    with array operations. NTM has no other form of the latter than the loop."""
+    """The form of NTM that a form is compared with, like for like: compiled code with compiled code, array operations
+    with array operations (of which NTM has the loop alone)."""
     return "fused" if form == "fused" else "sequential"
 
 
 def with_speedup(rows: list[Json]) -> list[Json]:
-    """Each row with how many times faster it is than its partner among the NTMs of its length, and which that is."""
+    """Add to each row its speed-up over NTM at the same length, and the form of NTM that this compares with."""
     ntm = {(row["form"], row["length"]): row["mean"] for row in rows if row["model"] == "ntm" and row["mean"]}
     found = []
     for row in rows:
@@ -109,7 +109,7 @@ def with_speedup(rows: list[Json]) -> list[Json]:
 
 
 def crossovers(rows: list[Json]) -> list[str]:
-    """From which length on each form of P-NTM is faster than its partner, or slower."""
+    """From which length on each form of P-NTM is faster, or slower, than the form of NTM it is compared with."""
     ahead: dict[tuple[str, str], dict[int, bool]] = {}
     for row in with_speedup(rows):
         if row["model"] == "pntm" and row["speedup_over_ntm"]:
@@ -119,6 +119,6 @@ def crossovers(rows: list[Json]) -> list[str]:
         lengths = sorted(faster)
         last = faster[lengths[-1]]
         changed = [n for n in lengths if faster[n] != last]
-        since = f"from {lengths[lengths.index(changed[-1]) + 1]:,} steps on" if changed else "at every length"
+        since = f"from {lengths[lengths.index(changed[-1]) + 1]:,} time steps on" if changed else "at every length"
         lines.append(f"P-NTM, {form}, is {'faster' if last else 'slower'} than NTM, {beside}, {since}")
     return lines

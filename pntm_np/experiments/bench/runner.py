@@ -1,4 +1,4 @@
-"""A bench as a whole: what it needs, what one sees while it runs, and its report."""
+"""Run a benchmark: check what it needs, show its progress, and return its report."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pntm_np.runtime.untrusted import Json
 from pntm_np.runtime.workers import Workers
 from pntm_np.scans.forms import require_fused
 
-COMPILING = "the first time kernels are compiled, for some seconds"
+COMPILING = "the first run compiles kernels, which takes some seconds"
 
 
 def bench_forward(settings: forward.Settings, asked: tuple | None, out: Path, resume: bool, signals: Signals) -> Json:
-    """The paper's experiment, kept row by row in ``out``."""
+    """Run the paper's experiment, writing each row to ``out`` as it is measured."""
     contestants = settings.contestants()
     _check_forms(asked, settings.backend, contestants)
     least = min(forward.need(form, settings.batch, settings.lengths[0]) for _, form in contestants)
@@ -31,14 +31,14 @@ def bench_forward(settings: forward.Settings, asked: tuple | None, out: Path, re
     work = [(f"{m} {f}", n) for n in settings.lengths for m, f in contestants if (m, f, n) not in done]
     repeats = settings.runs + settings.warmup
     ahead = Ahead(work, repeats, settings.patience)
-    first = f"comparing forms; {COMPILING}"
+    first = f"comparing the outputs of all forms; {COMPILING}"
     with signals, Workers(settings.threads) as workers, Progress("bench", first=first) as shown:
 
         def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
             name = f"{model} {form}"
             if last is not None:
                 ahead.timed(name, length, last)
-            shown.update(f"{name}, {length:,} steps, run {run + 1} of {repeats}", ahead.left((name, length), run))
+            shown.update(f"{name}, {length:,} time steps, run {run + 1} of {repeats}", ahead.left((name, length), run))
 
         def stop() -> bool:
             return bool(signals.received)
@@ -54,7 +54,7 @@ def bench_forward(settings: forward.Settings, asked: tuple | None, out: Path, re
 
 
 def bench_steps(settings: train_step.TrainSettings, asked: tuple | None, profile: bool, signals: Signals) -> Json:
-    """The training step of every model, with where its time goes if that is asked for."""
+    """Time the training step of every model; with ``profile``, also find where the time goes."""
     _check_forms(asked, settings.backend, settings.contestants())
     for config in settings.contestants():
         need = train_step.need(config, settings.lengths[-1], settings.threads)
@@ -68,7 +68,9 @@ def bench_steps(settings: train_step.TrainSettings, asked: tuple | None, profile
             name = f"{model} {form}".strip()
             if last is not None:
                 ahead.timed(name, length, last)
-            shown.update(f"{name}, {length:,} tokens, step {run + 1} of {repeats}", ahead.left((name, length), run))
+            shown.update(
+                f"{name}, {length:,} time steps, training step {run + 1} of {repeats}", ahead.left((name, length), run)
+            )
 
         speed = max(train_step.product_speed(workers, settings.backend) for _ in range(3))
         for row in train_step.run(settings, workers, watch, lambda: bool(signals.received)):
@@ -84,14 +86,14 @@ def bench_steps(settings: train_step.TrainSettings, asked: tuple | None, profile
 
 
 def _check_forms(asked: tuple | None, backend: str, contestants: list) -> None:
-    """Refuse forms that cannot run here, or that none of the models has, before anything is timed."""
+    """Before timing anything, refuse forms that cannot run here and forms that none of the models has."""
     if asked and "fused" in asked:
         require_fused("--forms fused", backend == "cpu")
     if not contestants:
-        raise BenchError(f"--forms {','.join(asked or ())}: none of --models has that; pntm models lists who has what")
+        raise BenchError(f"--forms {','.join(asked or ())}: none of --models has this form; see 'pntm models'")
 
 
 def _check_writable(path: Path) -> None:
-    """A file there can be written; known before minutes of work."""
+    """Refuse a path that cannot be written, before minutes of work."""
     if path.is_dir() or unusable(path.parent):
-        raise BenchError(f"--out {str(path)!r:.60}: a file of that name cannot be written")
+        raise BenchError(f"--out {str(path)!r:.60}: cannot write a file of that name")

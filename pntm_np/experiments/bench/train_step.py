@@ -1,4 +1,4 @@
-"""The training step of every model: milliseconds, tokens per second, and how far from its matrix products alone."""
+"""Time the training step of every model, and compare it with the time of its matrix products alone."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from pntm_np.training.rounding import FIRST, LAST
 from pntm_np.training.schedule import Pace
 from tasks import TASKS, Batch
 
-FLOOR_WIDTH = 416  # of the square matrix whose product gives the machine's speed; the widest of P-NTM's layers
+FLOOR_WIDTH = 416  # of the square matrix whose product measures the computer's speed: the widest layer of P-NTM
 SCANS = ("gated", "conv_shift", "memory")
-PARTS = {  # where a function is, and what it does for a step
+PARTS = {  # file of a function: its part of a training step
     "autodiff/linalg.py": "products",
     "autodiff/backward.py": "adding up cotangents",
     "heads/fused.py": "heads and memory",
@@ -58,7 +58,7 @@ KERNELS |= dict.fromkeys(("sigmoid", "positive", "expit"), "gates")
 @dataclass(frozen=True)
 class TrainSettings:
     models: tuple[str, ...] = ("pntm",)
-    forms: tuple[str, ...] = ()  # the fastest one if empty
+    forms: tuple[str, ...] = ()  # empty: the fastest one
     lengths: tuple[int, ...] = (41, 81, 121)
     batch: int = BATCH
     memory_size: int = TRAINING_MEMORY
@@ -69,7 +69,7 @@ class TrainSettings:
     seed: int = 0
 
     def contestants(self) -> list[Config]:
-        """Models in those of the forms that they have; without any named, each in its fastest."""
+        """Each model in those of the given forms that it has; without any given, in its fastest form."""
         shared: dict[str, Any] = {"batch_size": self.batch, "memory_size": self.memory_size, "seed": self.seed}
         kinds = [(model, form) for model in self.models for form in self.forms or (default_form(self.backend),)]
         shared |= {"backend": self.backend}
@@ -78,12 +78,12 @@ class TrainSettings:
 
 
 def form_of(config: Config) -> str:
-    """The form, if the model has several."""
+    """The form, for models that have several."""
     return config.form if config.form in config.architecture().forms else ""
 
 
 def product_flops(config: Config, rows: int, length: int) -> int:
-    """Of the dense products of a step, forward and backward: every matrix meets every token once, three times over."""
+    """Flops of a step's dense products: one per matrix and token forward, and two backward."""
     architecture = config.architecture()
     looked_up = architecture.looked_up
     matrices = sum(math.prod(s) for name, s in architecture.shapes().items() if len(s) > 1 and name not in looked_up)
@@ -91,7 +91,7 @@ def product_flops(config: Config, rows: int, length: int) -> int:
 
 
 def product_speed(workers: Workers, device: str, rows: int = 8192) -> float:
-    """Flops per second of a large matrix product, cut like a batch."""
+    """Flops per second of a large matrix product that is cut into shards like a batch."""
     xp = backend.load(device).xp
     rng = np.random.default_rng(0)
     a = xp.asarray(rng.standard_normal((rows, FLOOR_WIDTH), np.float32))
@@ -109,7 +109,7 @@ def product_speed(workers: Workers, device: str, rows: int = 8192) -> float:
 
 
 class Step:
-    """One training step, again and again on the same batch of noise."""
+    """A training step that can be repeated on the same random batch."""
 
     def __init__(self, config: Config, length: int, workers: Workers) -> None:
         architecture, rng = config.architecture(), np.random.default_rng(config.seed)
@@ -128,7 +128,7 @@ class Step:
 
 
 def need(config: Config, length: int, threads: int) -> int:
-    """Bytes of the shards that are at work at a time."""
+    """Memory in bytes of the shards that run at the same time."""
     cuts = shard_cuts(config.batch_size, config.backend)
     together = min(threads, len(cuts) - 1) if config.backend == "cpu" else 1
     rows = cuts[1] - cuts[0]
@@ -137,7 +137,7 @@ def need(config: Config, length: int, threads: int) -> int:
 
 
 def run(settings: TrainSettings, workers: Workers, watch: Watch, stop: Stop) -> Iterator[Json]:
-    """Rows one by one."""
+    """Yield row by row."""
     for length in settings.lengths:
         for config in settings.contestants():
             step, form = Step(config, length, workers), form_of(config)
@@ -155,14 +155,14 @@ def run(settings: TrainSettings, workers: Workers, watch: Watch, stop: Stop) -> 
 
 
 def with_floor(rows: list[Json], speed: float) -> list[Json]:
-    """What the products alone would take at the best speed that was seen, the same for all rows."""
+    """Add what the products alone would take at the best speed that was measured, the same for all rows."""
     floors = [1e3 * row["flops"] / speed for row in rows]
     found = zip(rows, floors, strict=True)
     return [row | {"floor_ms": floor, "times_floor": row["ms_best"] / floor} for row, floor in found]
 
 
 def profile(config: Config, length: int, runs: int) -> dict[str, float]:
-    """Milliseconds of a step by part, in one thread, as Python's profiler counts them, largest first."""
+    """Milliseconds of a step by part, the largest first, measured by Python's profiler in one thread."""
     with Workers(1) as workers:
         step = Step(config, length, workers)
         step()

@@ -1,1 +1,1 @@
-"""The paper's tables and figures from runs and benchmarks: CSV, Markdown, PNG, SVG, and one page that works offline."""
+"""Make the paper's tables and figures from runs and benchmarks: CSV, Markdown, PNG, SVG and one offline page."""

@@ -1,4 +1,4 @@
-"""A report as a whole: gather, compute, write; and one page with everything in it, and no script."""
+"""Make a report: gather the material, write tables and figures, and one page with all of them and no script."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ class ReportError(PntmError, ValueError):
 
 
 def report(directory: Path, out: Path, say: Callable[[str], None]) -> list[Table]:
-    """Write every table and figure into ``out``, and the page; the tables."""
+    """Write all tables, all figures and the page into ``out``, and return the tables."""
     if not directory.is_dir():
-        raise ReportError(f"{directory}: expected a directory with runs and benches in it")
+        raise ReportError(f"{directory}: expected a directory with runs and benchmarks")
     if why := unusable(out):
         raise ReportError(f"--out {out}: {why}")
     material = gather(directory)
     for line in material.left_out:
         say(f"left out: {line}")
     if material.empty:
-        raise ReportError(f"{directory}: there is nothing to report in it, no finished run and no bench of the paper's")
+        raise ReportError(
+            f"{directory}: there is nothing to report: it has no finished run, no evaluation and no benchmark"
+        )
     notes = _notes(material)
     for note in notes:
         say(note)
@@ -54,16 +56,16 @@ def report(directory: Path, out: Path, say: Callable[[str], None]) -> list[Table
 def _notes(material: Material) -> list[str]:
     count, notes = len(material.unfinished), []
     if count:
-        notes.append(f"{count} {'runs have' if count > 1 else 'run has'} begun and not finished: not in this report.")
+        notes.append(f"This report leaves out {count} unfinished run{'s' if count > 1 else ''}.")
     if len(material.benches) > 1:
-        notes.append("There are several benches; the first is shown.")
+        notes.append("There are several benchmarks; the report shows the first.")
     return notes
 
 
 def page(tables: list[Table], figures: dict[str, tuple[Figure, bytes]], notes: list[str]) -> str:
-    """``figures`` by name, each with its SVG."""
-    order: tuple[str, ...] = ("best", "by-length", "sensitivity", "spread", "checkpoints", "transformers")
-    order += ("speed-up", "timings", "same-time", "memory", "runs")
+    """The page; ``figures`` are given by name, each with its SVG."""
+    order = ["best", "by-length", "sensitivity", "spread", "checkpoints", "transformers", "speed-up", "timings"]
+    order += ["same-time", "memory", "runs"]
     parts: dict[str, tuple[str, str]] = {t.name: (t.title, _table(t)) for t in tables}
     parts |= {name: (figure.title, _figure(figure, svg)) for name, (figure, svg) in figures.items()}
     shown = [(name, *parts[name]) for name in order if name in parts]
@@ -74,8 +76,8 @@ def page(tables: list[Table], figures: dict[str, tuple[Figure, bytes]], notes: l
     return offline_page(
         TITLE,
         f"\n{style}",
-        f"<h1>{TITLE}</h1><p>The paper's tables and figures from our own runs, with the paper's numbers beside them. "
-        "Every table and figure has a CSV file beside this page.</p>"
+        f"<h1>{TITLE}</h1><p>These are the paper's tables and figures, made from our own runs, with the paper's "
+        "numbers beside ours. The data of each table and figure is in a CSV file next to this page.</p>"
         f'<nav aria-label="Contents">{links}</nav>{said}{sections}',
     )
 

@@ -1,4 +1,4 @@
-"""The figures: each as PNG and SVG, and what it shows as CSV."""
+"""The figures, each written as PNG and SVG with its data as CSV."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pntm_np.experiments.bench.forward import need
-from pntm_np.experiments.bench.plot import against_length, conditions, lines, plot_bench, style
+from pntm_np.experiments.bench.plot import LIKE_FOR_LIKE, against_length, conditions, lines, plot_bench, style
 from pntm_np.experiments.report import paper
 from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, OURS, Material, Trained, budgets
 from pntm_np.experiments.report.tables import BUDGET, LONGER
@@ -32,10 +32,10 @@ class Figure:
     name: str
     title: str
     caption: str
-    alternative: str  # in words, for those who do not see it
+    alternative: str  # the alt text
     columns: list[str]
     rows: list[list]
-    draw: Callable[..., None]  # takes the paths to write
+    draw: Callable[..., None]  # takes the paths to write to
 
 
 def all_figures(material: Material) -> list[Figure]:
@@ -54,7 +54,7 @@ def sensitivity(material: Material) -> Figure:
     rows = [[r.config.task, NAMES[r.group], str(r.config.seed), r.score] for r in material.runs]
     perfect = sum(run.perfect for run in material.runs)
     names, slanted = [SHORT.get(g, NAMES[g]) for g in groups], {}
-    if len(groups) > 7:  # side by side they would run into each other
+    if len(groups) > 7:  # side by side, the names would overlap
         names = [name.replace("\n", " ") for name in names]
         slanted = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
 
@@ -73,10 +73,9 @@ def sensitivity(material: Material) -> Figure:
     return Figure(
         "sensitivity",
         "Sensitivity to initialisation",
-        "Every dot is a run; a box spans the middle half of the runs where there are at least four, its line is the "
-        f"median; the numbers above say how many runs are perfect. {BUDGET}. Ours: "
-        f"{budgets(material, groups)}",
-        f"Strip and box plots of the scores of {len(rows)} runs by task and architecture; {perfect} are perfect.",
+        "Each dot is a run. Where there are at least four, a box spans the middle half of them, and its line is the "
+        f"median. The fractions above count the perfect runs. {BUDGET}. {budgets(material, groups)}",
+        f"Strip and box plots of the scores of {len(rows)} runs by task and architecture, {perfect} of them perfect.",
         ["task", "architecture", "seed", "score"],
         rows,
         draw,
@@ -135,16 +134,16 @@ def by_length(material: Material, groups: list[str]) -> Figure:
                 if k == 0:
                     axes.set_title(task, fontsize=11)
             grid[k][0].set_ylabel(NAMES[group].replace(", ", "\n"), fontsize=11)
-        figure.supxlabel("length of the input (grey: training lengths)", fontsize=10)
+        figure.supxlabel("input length (training lengths are shaded)", fontsize=10)
         write_figure(figure, *paths)
 
     return Figure(
         "by-length",
         "Accuracy against length",
-        "Exact match by length; every curve is a run, the training lengths are shaded. "
-        f"{BUDGET}. Ours: {budgets(material, groups)}",
-        f"Curves of exact match against input length 1 to {LONGEST}, {len(runs)} runs, a panel for each task and "
-        "machine.",
+        "Each curve shows the exact match of a run by input length. The training lengths are shaded. "
+        f"{BUDGET}. {budgets(material, groups)}",
+        f"Curves of exact match against input lengths 1 to {LONGEST} for {len(runs)} runs, with a panel for each task "
+        "and architecture.",
         ["task", "architecture", "seed", "length", "exact match"],
         rows,
         draw,
@@ -162,10 +161,10 @@ def speed(bench: Json) -> Figure:
     return Figure(
         "speed-up",
         "Time and speed-up over NTM",
-        f"Left: a forward pass, {conditions(bench)}. Right: how many times faster than NTM, like for like: NumPy "
-        f"beside NumPy, compiled beside compiled; and the quotients of the paper's means on an {paper.DEVICE}. What "
-        "shows the parallelism is the chunked form; the fused one is a fast loop.",
-        "Two log-log plots against length: seconds for a forward pass of every form, and the speed-up over NTM.",
+        f"Left: the time of a forward pass ({conditions(bench)}). Right: the speed-up over NTM, and the ratios of the "
+        f"paper's means on an {paper.DEVICE}. {LIKE_FOR_LIKE} The chunked form shows what parallelism gains; the fused "
+        "form is a fast loop.",
+        "Two log-log plots against length: the time of a forward pass of every form, and the speed-up over NTM.",
         list(keys),
         [[row[key] for key in keys] for row in bench["rows"]],
         lambda *paths: plot_bench(bench, *paths, beside=beside),
@@ -186,16 +185,17 @@ def memory_use(bench: Json) -> Figure:
             axes.plot([r["length"] for r in measured], [r["peak_bytes"] for r in measured], **style(model, form))
         more = [(length, size) for (_, form, length), size in untried.items() if form == "paper"]
         if more:
-            look = style("pntm", "paper") | {"mfc": "white", "ls": ":", "label": "P-NTM, paper, estimated: not tried"}
+            look = style("pntm", "paper") | {"mfc": "white", "ls": ":", "label": "P-NTM, paper (estimated)"}
             axes.plot(*zip(*more, strict=True), **look)
-        against_length(axes, "bytes at the peak, above start")
+        against_length(axes, "peak memory, bytes")
         write_figure(figure, *paths)
 
     return Figure(
         "memory",
         "Memory against length",
-        f"What a forward pass needs above the process itself, {conditions(bench)}. Input and output are part of it; "
-        "the paper's form keeps every step's memory. The paper gives no figures.",
+        f"The memory that a forward pass adds to the process at its peak, inputs and outputs included "
+        f"({conditions(bench)}). The paper's form keeps the memory of every time step. Hollow markers are estimates of "
+        "runs that were not tried. The paper reports no memory use.",
         "A log-log plot of peak memory against length for every form; the paper's form needs by far the most.",
         ["model", "form", "length", "bytes", "how"],
         rows,

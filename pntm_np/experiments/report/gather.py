@@ -1,8 +1,9 @@
-"""What there is to report in a directory: runs, evaluations as ``pntm eval --json`` prints them, benches."""
+"""Find what a directory has to report: runs, evaluations (the output of ``pntm eval --json``) and benchmarks."""
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -23,16 +24,16 @@ from pntm_np.training.run import Run
 from pntm_np.training.schedule import LATER_NOISE, in_words
 from tasks import TASKS
 
-OURS = "+"  # of a group: by our recipe, where the paper has one of its own
-END = "$"  # of a group: answers end with a token
-MACHINES = ("ntm", "ntm" + OURS, "pntm", "pntm" + OURS)  # those with a memory: what the paper is about
+OURS = "+"  # suffix of a group trained by our recipe, where the paper has its own
+END = "$"  # suffix of a group whose answers end with a token
+MACHINES = ("ntm", "ntm" + OURS, "pntm", "pntm" + OURS)  # the models with a memory, which the paper is about
 NAMES = TITLES | {"transformer": "Transformer", "ntm" + OURS: "NTM, our recipe", "pntm" + OURS: "P-NTM, our recipe"}
 NAMES |= {group + END: f"{NAMES[group]}, end token" for group in MACHINES}
 BASELINES = ("lstm", "mingru", "transformer", *(m for m in TITLES if m.startswith("transformer")))
 ORDER = [*BASELINES, *MACHINES, *(group + END for group in MACHINES)]
-# In what a run may differ from its preset and still stand in the tables; every caption says how. The rest are rules.
+# Options in which a run may differ from its preset and still be in the tables; the captions say how it differs.
 ANYWHERE = {"form", "backend", "checkpoint_every", "steps", "cool_down", "samples"}
-LONGEST = 200  # characters of a name in a file
+LONGEST = 200  # characters that a name in a file may have
 BUDGETS = {"paper": ANYWHERE | {"batch_size", "eval_every"}, "recipe": ANYWHERE}
 
 
@@ -56,7 +57,7 @@ class Trained(NamedTuple):
 
     @property
     def core_minutes(self) -> str:
-        """Of the processor, in training and evaluation; empty if it is not known."""
+        """Processor time of training and evaluation together; empty if unknown."""
         spent: list[Any] = [self.cost.get(f"{kind}_cpu_seconds") for kind in ("training", "evaluation")]
         return "" if None in spent else f"{sum(spent) / 60:.1f}"
 
@@ -82,7 +83,7 @@ class Material:
     benches: list[Json] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     unfinished: list[Path] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)  # and why
+    left_out: list[str] = field(default_factory=list)  # with the reasons
 
     @property
     def empty(self) -> bool:
@@ -92,7 +93,7 @@ class Material:
         return sum(group_of(run.config) == group for run in self.failed)
 
     def of(self, group: str, task: str | None = None) -> list[Trained]:
-        """Runs of an architecture; "transformer" is all four."""
+        """The runs of a group; "transformer" stands for all four positional encodings."""
 
         def belongs(run: Trained) -> bool:
             return run.group == group or (group == "transformer" and run.group.startswith("transformer-"))
@@ -106,7 +107,7 @@ def group_of(config: Config) -> str:
 
 
 def gather(directory: Path) -> Material:
-    """Whatever is found below; what cannot be used is left out, with the reason."""
+    """Collect everything usable below ``directory``; list the rest in ``left_out`` with the reason."""
     found = Material()
     for path in sorted(directory.rglob("*.json")):
         if path.is_dir() or not path.exists() or path.name in ("result.json", "failure.json"):
@@ -135,7 +136,7 @@ def _add_run(run: Run, found: Material) -> None:
 
 def _add(place: Path, config: Config, result: Json | None, cost: Json, cause: str | None, found: Material) -> None:
     if result and result["score"] is None:
-        raise CheckpointError(f"{place}: it was not judged on lengths longer than those of its training")
+        raise CheckpointError(f"{place}: it was not evaluated on inputs longer than in training")
     if why := _foreign(config, [r.config for r in found.runs] if result else []):
         found.left_out.append(f"{place}: {why}")
     elif result:
@@ -147,43 +148,42 @@ def _add(place: Path, config: Config, result: Json | None, cost: Json, cause: st
 
 
 def _foreign(config: Config, known: list[Config]) -> str:
-    """Why a run does not belong into the paper's tables, if it does not."""
+    """Why a run does not belong in the paper's tables; empty if it does."""
     if config.task not in paper.TASKS:
-        return "not one of the paper's tasks"
+        return "its task is not one of the paper's"
     if group_of(config) not in ORDER:
         return f"{config.model} with an end token has no place in the tables"
-    rules = Config.of(
-        TASKS[config.task], config.preset, model=config.model, seed=config.seed, end_token=config.end_token
-    )
+    same = {name: getattr(config, name) for name in ("model", "seed", "end_token")}
+    rules = Config.of(TASKS[config.task], config.preset, **same)
     for name in (f.name for f in fields(Config) if f.name not in BUDGETS[config.preset]):
         here, there = getattr(config, name), getattr(rules, name)
         if here != there:
-            return f"its {name} is {here!r}, and {there!r} by --preset {config.preset}"
-    if config.samples != SAMPLES and config.model in paper.SPREAD:  # whose perfect runs are counted
-        return f"its samples is {config.samples}, and the paper's {SAMPLES}"
-    return "there is a run like it already" if config in known else ""
+            return f"its {name} is {here!r}; --preset {config.preset} has {there!r}"
+    if config.samples != SAMPLES and config.model in paper.SPREAD:  # the share of perfect runs depends on it
+        return f"its samples is {config.samples}; the paper has {SAMPLES}"
+    return "another run has the same configuration" if config in known else ""
 
 
 def _add_other(path: Path, directory: Path, found: Material) -> None:
-    """An evaluation or a bench, by its keys; other files are none of our business."""
+    """Add a collected run, an evaluation or a benchmark, told apart by their keys; ignore other files."""
     content = read_json(path)
     if not isinstance(content, dict):
         return
     if content.get("pntm") == KIND:
         run = collected(content)
         if run is None:
-            raise CheckpointError(f"{path}: not a run as pntm sweep collect keeps it")
+            raise CheckpointError(f"{path}: expected a run in the format of pntm sweep collect")
         cause = f"{run.failure.get('state')}: {run.failure.get('cause')}" if run.failure else None
         _add(path, run.config, run.result, run.cost, cause, found)
     elif {"task", "model", "by_length", "tau", "memory_size"} <= content.keys():
         if not _is_evaluation(content):
-            raise CheckpointError(f"{path}: not an evaluation as pntm eval --json prints it")
+            raise CheckpointError(f"{path}: expected an evaluation in the format of pntm eval --json")
         found.evaluations.append(Far(path.relative_to(directory).with_suffix("").as_posix(), content))
     elif {"machine", "settings", "rows"} <= content.keys():
         if _is_bench(content):
             found.benches.append(content)
         elif not _is_step_bench(content):
-            raise CheckpointError(f"{path}: not a bench as pntm bench writes it")
+            raise CheckpointError(f"{path}: expected a benchmark in the format of pntm bench")
 
 
 def _numbers(row: Any, *names: str) -> bool:
@@ -234,47 +234,57 @@ def _is_step_bench(content: Json) -> bool:
 
 
 def budgets(material: Material, groups: Iterable[str]) -> str:
+    """How our runs of these groups were trained, in sentences; groups that were trained alike are named together."""
     alike: dict[str, list[str]] = {}
     for group in groups:
-        if runs := material.of(group):
-            alike.setdefault(_budget(runs), []).append(NAMES[group])
-    return " ".join(f"{'; '.join(names)}: {text}." for text, names in alike.items())
+        found = Counter(_training(run.config) for run in material.of(group)).most_common()
+        for text, count in found:
+            of_several = f" ({count} run{'s' if count > 1 else ''})" if len(found) > 1 else ""
+            alike.setdefault(text, []).append(NAMES[group] + of_several)
+    return " ".join(f"{'; '.join(names)}: {text}" for text, names in alike.items())
 
 
-def _budget(runs: list[Trained]) -> str:
-    found: dict[str, int] = {}
-    for run in runs:
-        c = run.config
-        text = f"batches of {c.batch_size}, {'at most ' if c.stop_when_solved else ''}{c.steps:,} iterations"
-        text += f" with a learning rate of {c.lr:g}" if c.lr != LEARNING_RATE else ""
-        text += f", which it reaches after {c.warm_up:,}" if c.warm_up else ""
-        text += ", initial weights as in Flax" if c.start == "flax" else ""
-        text += f", half of the heads with initial shift weights times {c.head_gain:g}" if c.head_gain != 1 else ""
-        text += f", begun again where milestones are missed ({in_words(c.restart_after)})" if c.restart_after else ""
-        share, times = SOLVED
-        learnt = f"once {share:.0%} of inputs of lengths up to {c.max_length} were answered {times} times in a row"
-        begins = f", which begin {learnt}" if c.stop_when_solved else ""
-        text += f", the last {c.cool_down:,} with a falling learning rate{begins}" if c.cool_down else ""
-        text += f", gradients scaled down to an infinity norm of {c.clip:g}" if c.clip else ""
-        most = f"once {ANSWERS:.0%} of the inputs are answered"
-        noise = f", noise of deviation {c.noise:g} on the logits of shifts and gates in half of every batch"
-        text += f"{noise}, {LATER_NOISE * c.noise:g} {most if c.rounding else 'once learnt'}" if c.noise else ""
-        blur = f", {c.blur:g} of every shift spread over all three there, {LATER_NOISE * c.blur:g} once learnt"
-        text += blur if c.blur else ""
-        rounded = f", shifts and gates rounded in the other half, ever more, {most}"
-        text += rounded if c.rounding else ""
-        text += f", memories of {_cells(c.memory_size)} cells" if c.memory_size != TRAINING_MEMORY else ""
-        text += f", memories of {_cells(c.learnt_memory_size)} cells once learnt" if c.learnt_memory_size else ""
-        text += f", thresholds chosen on lengths 1 to {c.max_length}" if c.tau == "auto" and not c.rounding else ""
-        text += f", stopped {learnt}" if c.stop_when_solved and not c.cool_down else ""
-        text += f", judged on {c.samples} inputs of each length" if c.samples != SAMPLES else ""
-        found[text] = found.get(text, 0) + 1
-    if len(found) == 1:
-        return next(iter(found))
-    return "; ".join(
-        f"{text} ({count} run{'s' if count > 1 else ''})"
-        for text, count in sorted(found.items(), key=lambda item: -item[1])
-    )
+def _training(c: Config) -> str:
+    share, times = SOLVED
+    later = f"once {ANSWERS:.0%} of the inputs were answered correctly" if c.rounding else "once the task was solved"
+    said = [
+        f"We trained for {'at most ' if c.stop_when_solved else ''}{c.steps:,} steps with batches of {c.batch_size}"
+    ]
+    said[0] += f" and a memory of {_cells(c.memory_size)} cells" if c.memory_size != TRAINING_MEMORY else ""
+    said[0] += f", and of {_cells(c.learnt_memory_size)} cells once the task was solved" if c.learnt_memory_size else ""
+    if c.lr != LEARNING_RATE or c.warm_up or c.cool_down:
+        rate = f"rose to {c.lr:g} over {c.warm_up:,} steps" if c.warm_up else f"was {c.lr:g}"
+        rate += f" and fell to 0 over the last {c.cool_down:,} steps" if c.cool_down else ""
+        early = ", which began early once the task was solved" if c.cool_down and c.stop_when_solved else ""
+        said.append(f"The learning rate {rate}{early}")
+    if c.stop_when_solved and not c.cool_down:
+        said.append("Training stopped once the task was solved")
+    if c.stop_when_solved or c.learnt_memory_size:
+        said.append(
+            f"A task counts as solved once {share:.0%} of the inputs of lengths up to {c.max_length} were answered "
+            f"correctly in {times} progress tests in a row"
+        )
+    if c.start == "flax":
+        said.append("Initial weights were drawn as in Flax")
+    if c.head_gain != 1:
+        said.append(f"The initial shift weights of half of the heads were multiplied by {c.head_gain:g}")
+    if c.restart_after:
+        said.append(f"A run started over with new weights if it did not {in_words(c.restart_after)}")
+    if c.clip:
+        said.append(f"Gradients were scaled down to an infinity norm of at most {c.clip:g}")
+    if c.noise:
+        noise = f"Normal noise of standard deviation {c.noise:g} ({LATER_NOISE * c.noise:g} {later})"
+        said.append(f"{noise} was added to the logits of shifts and gates in half of every batch")
+    if c.blur:
+        blur = f"{c.blur:g} ({LATER_NOISE * c.blur:g} once the task was solved)"
+        said.append(f"In half of every batch, a share of {blur} of every shift was spread over all three")
+    if c.rounding:
+        said.append(f"In the other half, shifts and gates were rounded by growing thresholds {later}")
+    elif c.tau == "auto":
+        said.append(f"The thresholds were chosen on lengths 1 to {c.max_length}")
+    if c.samples != SAMPLES:
+        said.append(f"The evaluation had {c.samples} inputs of each length")
+    return f"{'. '.join(said)}."
 
 
 def _cells(size: Any) -> str:

@@ -1,4 +1,4 @@
-"""What the paper reports, to stand beside ours. Its protocol is in ``pntm_np/protocol.py``."""
+"""The results that the paper reports. Its protocol is in ``pntm_np/protocol.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TASKS = {
     "modular-arithmetic": "MA",
     "binary-addition": "BA",
 }
-BEST = {  # exact match on longer inputs than in training, of ten runs, in the order of TASKS
+BEST = {  # best exact match of ten runs on inputs longer than in training, in the order of TASKS
     "lstm": (0.09, 0.04, 0.14, 0.09, 0.06, 0.12),
     "mingru": (0.07, 0.04, 0.09, 0.09, 0.08, 0.10),
     "transformer": (0.27, 0.56, 0.21, 0.65, 0.42, 0.22),
@@ -21,9 +21,12 @@ BEST = {  # exact match on longer inputs than in training, of ten runs, in the o
     "transformer-alibi": (0.27, 0.56, 0.21, 0.65, 0.38, 0.20),
     "transformer-fire": (0.23, 0.44, 0.19, 0.28, 0.42, 0.19),
 }
-SPREAD = {"ntm": (0.35, 0.97, 0.11), "pntm": (0.55, 0.93, 0.14)}  # share of perfect runs; mean and deviation of scores
+SPREAD = {
+    "ntm": (0.35, 0.97, 0.11),
+    "pntm": (0.55, 0.93, 0.14),
+}  # share of perfect runs, and mean and standard deviation of the scores
 DEVICE = "A100 GPU"
-SECONDS = {  # mean of a forward pass, for each of BENCH_LENGTHS
+SECONDS = {  # mean time of a forward pass at each of BENCH_LENGTHS
     "NTM": (0.0011, 0.0019, 0.0035, 0.0068, 0.0128, 0.0209, 0.0411, 0.0818, 0.1620, 0.3268, 0.6546, 1.3079, 2.6242,
             5.2328),
     "P-NTM, sequential": (0.0007, 0.0012, 0.0023, 0.0043, 0.0083, 0.0164, 0.0325, 0.0651, 0.1305, 0.2588, 0.5197,

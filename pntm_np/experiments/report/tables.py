@@ -1,4 +1,4 @@
-"""The tables: ours and the paper's, one beside the other."""
+"""The tables, each with our results beside the paper's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from pntm_np.evaluation.report import share
 from pntm_np.experiments.bench.clock import duration
 from pntm_np.experiments.bench.forward import AGREE
-from pntm_np.experiments.bench.plot import conditions
+from pntm_np.experiments.bench.plot import LIKE_FOR_LIKE, conditions
 from pntm_np.experiments.bench.record import partner
 from pntm_np.experiments.report import paper
 from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, Far, Material, Trained, budgets
@@ -22,25 +22,25 @@ from pntm_np.runtime.untrusted import Json, printable
 ARCHITECTURES = ("lstm", "mingru", "transformer", *MACHINES)
 TRANSFORMERS = ("transformer-nope", "transformer-rope", "transformer-alibi", "transformer-fire")
 BUDGET = (
-    f"The paper trained ten runs each with batches of {BATCH} for up to {STEPS:,} iterations, and did "
-    f"not look beyond length {MAX_LENGTH} meanwhile"
+    f"The paper trained ten runs of each for up to {STEPS:,} steps with batches of {BATCH}, and evaluated no length "
+    f"above {MAX_LENGTH} during training"
 )
-LONGER = f"{MAX_LENGTH + 1} to {LONGEST}"  # the lengths of the score
-FAR = tuple(range(2 * MAX_LENGTH, LONGEST + 1, MAX_LENGTH))  # single lengths to look at
-TIME = 4096  # steps of NTM whose time P-NTM is given
+LONGER = f"{MAX_LENGTH + 1} to {LONGEST}"  # lengths whose mean exact match is the score
+FAR = tuple(range(2 * MAX_LENGTH, LONGEST + 1, MAX_LENGTH))  # single lengths shown beside the score
+TIME = 4096  # time steps; P-NTM is given the time that NTM takes for them
 
 
 @dataclass(frozen=True)
 class Table:
-    name: str  # of its files
+    name: str  # stem of its files
     title: str
     columns: list[str]
     rows: list[list]  # text, numbers or None
     caption: str
-    marked: bool = False  # perfect scores in bold, for the eye
+    marked: bool = False  # show perfect scores in bold
 
     def __post_init__(self) -> None:
-        """Some of the text was read from files."""
+        """Make text printable: some of it was read from files."""
         object.__setattr__(self, "caption", printable(self.caption))
         rows = [[printable(value) if isinstance(value, str) else value for value in row] for row in self.rows]
         object.__setattr__(self, "rows", rows)
@@ -69,7 +69,7 @@ class Table:
 
 
 def in_markdown(text: str) -> str:
-    """Text that opens neither a column nor a tag."""
+    """Escape what would open a column or a tag."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -108,9 +108,9 @@ def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
         "Best score of the Transformers by positional encoding" if encodings else "Best score by architecture and task",
         ["architecture", "", *paper.TASKS.values(), "runs each"],
         rows,
-        f"Exact match on lengths {LONGER}, the best of the runs of each task"
-        f"{'' if encodings else ', for Transformers of all four positional encodings'}. {BUDGET}. "
-        f"Ours: {budgets(material, [g for g in shown if g != 'transformer'])}",
+        f"Each number is the best score of a task's runs, where the score is the exact match on lengths {LONGER}. "
+        f"{'' if encodings else 'Transformers are the best of four positional encodings. '}{BUDGET}. "
+        f"{budgets(material, [g for g in shown if g != 'transformer'])}",
         marked=True,
     )
 
@@ -134,10 +134,11 @@ def spread(material: Material) -> Table:
         "How many runs are perfect",
         [*columns, "paper: perfect", "paper: mean", "paper: deviation"],
         rows,
-        f"The share of runs, over all tasks and seeds, that answered all inputs of lengths {LONGER} exactly, "
-        f"{(LONGEST - MAX_LENGTH) * SAMPLES:,} if nothing else is said; a run that failed is not perfect. "
-        "Mean and deviation (of the population) of the scores of all runs that ended, "
-        f"and their mean exact match on the training lengths. {BUDGET}. Ours: {budgets(material, ORDER)}",
+        f"A run is perfect if it answered all inputs of lengths {LONGER} correctly, "
+        f"{(LONGEST - MAX_LENGTH) * SAMPLES:,} unless stated otherwise; a run that failed is not. The share of perfect "
+        "runs is over all tasks and seeds. Mean and (population) standard deviation are those of the scores of all "
+        f"finished runs, followed by their mean exact match on the training lengths. {BUDGET}. "
+        f"{budgets(material, ORDER)}",
     )
 
 
@@ -150,7 +151,7 @@ def every_run(material: Material) -> Table:
         what += [r["step"], r["restarts"], r["stopped_by"]]
         single = (run.mean(n, n) for n in FAR)
         rows.append([*what, run.core_minutes, *cuts, run.score, run.mean(1, MAX_LENGTH), *single])
-    columns = ["architecture", "task", "seed", "batch", "rate", "iterations", "restarts", "ended by"]
+    columns = ["architecture", "task", "seed", "batch", "learning rate", "steps", "restarts", "ended by"]
     columns += ["core-minutes", "tau", "gate tau", "score"]
     failed = "".join(f" {run.place.name} failed: {run.cause}." for run in material.failed)
     return Table(
@@ -158,8 +159,8 @@ def every_run(material: Material) -> Table:
         "Every run",
         [*columns, f"on 1 to {MAX_LENGTH}", *(f"at {n}" for n in FAR)],
         rows,
-        f"Score: exact match on lengths {LONGER}; beside it on the training lengths, and on single lengths. "
-        f"Core-minutes are of training and evaluation together.{failed}",
+        f"The score is the exact match on lengths {LONGER}. The columns after it show the exact match on the training "
+        f"lengths and at single lengths. Core-minutes cover training and evaluation.{failed}",
     )
 
 
@@ -169,20 +170,20 @@ def far(evaluations: list[Far]) -> Table:
         lengths = [row["length"] for row in found["by_length"]]
         span = str(lengths[0]) if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
         samples = sum(row["samples"] for row in found["by_length"])
-        machine = (NAMES.get(found["model"]) or found["model"]) + (", end token" if found.get("end_token") else "")
-        row = [found["task"], machine, span, samples, str(found["seed"])]
+        model = (NAMES.get(found["model"]) or found["model"]) + (", end token" if found.get("end_token") else "")
+        row = [found["task"], model, span, samples, str(found["seed"])]
         row += [found["exact_match"], found["token_accuracy"], f"{found['tau']:g}", f"{found.get('gate_tau', 0):g}"]
         rows.append([*row, found["memory_size"], name])
     order = {task: k for k, task in enumerate(paper.TASKS)}
     rows = sorted(rows, key=lambda row: (row[1], order.get(row[0], 99), int(row[2].split()[0])))
-    columns = ["task", "machine", "lengths", "inputs", "seed", "exact match", "token accuracy", "tau", "gate tau"]
+    columns = ["task", "model", "lengths", "inputs", "seed", "exact match", "token accuracy", "tau", "gate tau"]
     return Table(
         "checkpoints",
-        "Single machines",
-        [*columns, "cells", "file"],
+        "Single models",
+        [*columns, "memory size", "file"],
         rows,
-        "Evaluations of single machines, as pntm eval printed them. No machine was chosen by them. Runs are judged on "
-        f"the inputs of seed {EVALUATION_SEED}; those of other seeds are different ones.",
+        "These are evaluations of single models, made by pntm eval. None of them was used to choose a model. The "
+        f"scores of runs are on the inputs of seed {EVALUATION_SEED}; another seed has other inputs.",
         marked=True,
     )
 
@@ -209,14 +210,14 @@ def timings(bench: Json) -> Table:
         "Time of a forward pass",
         ["length", *columns, *(f"paper: {name}" for name in paper.SECONDS)],
         rows,
-        f"Ours: {conditions(bench)}, mean and deviation; the paper's means on an {paper.DEVICE}. A dash: it was not "
-        f"timed, for it does not fit into memory or takes too long. A star: its outputs differ from the loop's by more "
-        f"than {AGREE:g} of the largest.",
+        f"Our times are mean ± standard deviation ({conditions(bench)}). The paper's are means on an {paper.DEVICE}. A "
+        "dash marks what was not timed, because it does not fit into memory or takes too long. A star marks outputs "
+        f"that differ from the reference's by more than {AGREE:g} of the largest output.",
     )
 
 
 def length_in(seconds: float, lengths: list[int], times: list[float]) -> tuple[float, bool]:
-    """The length that takes so long, between the lengths that were timed; whether all of them take less."""
+    """The length that takes ``seconds``, interpolated between the timed ones; and whether all of these take less."""
     if times[-1] <= seconds:
         return lengths[-1], True
     for k in range(len(lengths) - 1, 0, -1):
@@ -227,7 +228,7 @@ def length_in(seconds: float, lengths: list[int], times: list[float]) -> tuple[f
 
 
 def same_time(bench: Json) -> Table:
-    """The paper's comparison: how far P-NTM gets in the time that NTM takes for 4,096 steps."""
+    """The paper's comparison: the length that P-NTM reaches in the time that NTM takes for 4,096 time steps."""
     timed = [row for row in bench["rows"] if row["model"] == "ntm" and row["length"] == TIME and row["mean"]]
     ntm, rows = {row["form"]: row["mean"] for row in timed}, []
     lines: dict[str, list[tuple[int, float]]] = {}
@@ -243,11 +244,10 @@ def same_time(bench: Json) -> Table:
         rows.append(_reach(f"paper, {name}", theirs, line))
     return Table(
         "same-time",
-        f"How far P-NTM gets in the time NTM takes for {TIME:,} steps",
-        ["", "NTM's time", "steps of P-NTM", "times as many"],
+        f"How far P-NTM gets in the time NTM takes for {TIME:,} time steps",
+        ["", "NTM's time", "time steps of P-NTM", "times as many"],
         rows,
-        "Ours like for like: NumPy beside NumPy, compiled beside compiled; between the lengths that were timed on a "
-        "straight line of logarithms.",
+        f"{LIKE_FOR_LIKE} Between timed lengths, the length is interpolated on logarithmic scales.",
     )
 
 

@@ -1,1 +1,1 @@
-"""Many runs: a grid of tasks, variants of models and seeds, each run a process in a directory of its own."""
+"""Sweeps: a grid of tasks, variants of models, and seeds; each run is a process with its own directory."""

@@ -1,7 +1,7 @@
-"""Runs on the workers of a Dask scheduler that is there already, over a directory that all of them see.
+"""Make runs on the workers of an existing Dask scheduler, in a directory that all of them share.
 
-A run is one task. If its worker dies, the scheduler gives it to another, which goes on from the last checkpoint: the
-run's lock keeps a second process out until the first is gone. If the sweep dies, its tasks are cancelled, and each
+Each run is one task of the scheduler. If its worker dies, another one continues from the last checkpoint; the run's
+lock keeps a second process out until the first has ended. If the sweep dies, its tasks are cancelled, and each of them
 notices and ends its process.
 """
 
@@ -19,7 +19,7 @@ from pntm_np.runtime.errors import NOT_AVAILABLE, PntmError
 from pntm_np.runtime.untrusted import printable
 from pntm_np.training.config import Config
 
-DEATHS = 50  # of workers under one run, before it is given up
+DEATHS = 50  # workers that may die during one run before it is given up
 CONNECTING, GONE = 15.0, 60.0  # seconds to wait for a scheduler, at first and later
 ADDRESS = re.compile(r"(\w+://)?[^/\s]+:\d+")
 
@@ -37,7 +37,7 @@ def connect(address: str) -> Any:
         raise ClusterError("--cluster needs dask.distributed: pip install 'pntm[cluster]'") from None
     import logging
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here, in one line
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here, in one line
     try:
         return Client(address, timeout=CONNECTING, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
@@ -61,7 +61,7 @@ def run_there(
             time.sleep(POLL)
             connected = time.monotonic() if client.status == "running" else connected
             if time.monotonic() - connected > GONE:
-                raise ClusterError("the scheduler is gone; its runs are saved, and the same command goes on with them")
+                raise ClusterError("lost the scheduler; all runs are saved, and the same command continues them")
             for future in [f for f in futures if f.done()]:
                 planned = futures.pop(future)
                 error = future.exception() if future.status == "error" else None
@@ -75,13 +75,13 @@ def run_there(
                     outcome = Outcome("crashed", printable(f"{type(error).__name__}: {error}")[:LONGEST])
                 else:
                     outcome = Outcome(*future.result())
-                    if outcome.state in ("stopped", "busy"):  # by a worker that was shut down: another one goes on
+                    if outcome.state in ("stopped", "busy"):  # its worker was shut down: another one continues
                         futures[submit(planned)] = planned
                         continue
                 finished(planned, outcome)
             look()
     finally:
-        with contextlib.suppress(Exception):  # a client without a scheduler cannot, and need not
+        with contextlib.suppress(Exception):  # a client without a scheduler cannot cancel, and need not
             client.cancel(list(futures))
     for planned in futures.values():
         finished(planned, Outcome("stopped"))
@@ -96,7 +96,7 @@ def _on_worker(directory: str, facts: tuple, care: dict[str, Any]) -> tuple[str,
     planned = Planned(variant, Config.from_json(config), source)
 
     def cancelled() -> bool:
-        """Nobody wants it any more: the sweep was stopped, or died."""
+        """Whether the run is no longer wanted, because the sweep was stopped or died."""
         state = worker.state.tasks.get(key)
         return worker.status.name != "running" or state is None or state.state not in ("executing", "long-running")
 

@@ -1,4 +1,4 @@
-"""Runs that have ended, each in one small file for a repository: result or failure, cost, and some of the metrics."""
+"""Collect runs that have ended, each in a small file: its result or failure, its cost, and some of its metrics."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pntm_np.training import cost
 from pntm_np.training.config import Config
 from pntm_np.training.run import Run, is_result
 
-KIND = "run-2"  # the version of the file
-ROWS = 200  # of the loss, at the most; every evaluation is kept
+KIND = "run-2"  # version of the file format
+ROWS = 200  # most rows of the loss; every evaluation is kept
 
 
 @dataclass(frozen=True)
 class Collected:
     config: Config
-    result: Json | None  # or failure: why it was given up
+    result: Json | None  # None if the run failed
     failure: Json | None
-    cost: Json  # seconds by the clock and of the processor, threads, and what made it
-    losses: dict[str, list]  # step, length, loss and gradient_norm, column by column
-    evaluations: dict[str, list]  # step, exact_match and judged_loss, on the training lengths
+    cost: Json  # wall and processor seconds, threads, and versions
+    losses: dict[str, list]  # columns step, length, loss and gradient_norm
+    evaluations: dict[str, list]  # columns step, exact_match and judged_loss, on the training lengths
 
 
 def collect(directory: Path, out: Path) -> tuple[list[str], list[str]]:
-    """Copy the runs in ``directory`` that have ended, well or not: their names, and why others were left out."""
+    """Copy the runs in ``directory`` that have finished or failed; return their names, and why others are left out."""
     if why := unusable(out) or ("these are the runs themselves" if out.resolve() == directory.resolve() else ""):
         raise GridError(f"--out {out}: {why}")
     places = {path.parent for name in ("result.json", FAILURE) for path in directory.glob(f"*/{name}")}
@@ -37,11 +37,11 @@ def collect(directory: Path, out: Path) -> tuple[list[str], list[str]]:
     for place in sorted(places):
         try:
             found, there = small(Run(place)), read_collected(out, place.name)
-        except (CheckpointError, OSError) as error:  # the others are as good as before
+        except (CheckpointError, OSError) as error:  # the others are still good
             left_out.append(str(error))
             continue
         if there and there.config != found.config:
-            raise GridError(f"{path_of(out, place.name)}: there is another run of that name; give another --out")
+            raise GridError(f"{path_of(out, place.name)}: has another run of that name; give another --out")
         kept[place.name] = found
     for name, found in kept.items():
         out.mkdir(parents=True, exist_ok=True)
@@ -58,16 +58,16 @@ def small(run: Run) -> Collected:
     result = run.read_result() if run.complete else None
     given_up = None if result else failure(run.directory)
     try:
-        lines = read_bytes(run.path("metrics.jsonl")).split(b"\n")[:-1]  # a last line without an end was cut by a crash
+        lines = read_bytes(run.path("metrics.jsonl")).split(b"\n")[:-1]  # a crash may have cut off the last line
         rows = [parse(line) for line in lines]
         losses = columns(thinned([row for row in rows if "loss" in row]))
         evaluations = columns([{k: row[k] for k in row if k != "by_length"} for row in rows if "exact_match" in row])
     except FileNotFoundError:
-        losses, evaluations = {}, {}  # it failed before its first step
+        losses, evaluations = {}, {}  # the run failed before its first step
     except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{run.path('metrics.jsonl')}: not the metrics of a run") from None
+        raise CheckpointError(f"{run.path('metrics.jsonl')}: expected the metrics of a run") from None
     facts = asdict(given_up) if given_up else None
     return Collected(run.read_config(), result, facts, cost.total(run), losses, evaluations)
 
@@ -80,12 +80,12 @@ def read_collected(out: Path, name: str) -> Collected | None:
         return None
     found = collected(content)
     if found is None:
-        raise CheckpointError(f"{path}: not a run as pntm sweep collect keeps it")
+        raise CheckpointError(f"{path}: expected a run in the format of pntm sweep collect")
     return found
 
 
 def collected(content: Any) -> Collected | None:
-    """The run in the content of a file that is not trusted; None if it is none."""
+    """The run in the content of an untrusted file; None if the content is not a run."""
     if not isinstance(content, dict) or content.get("pntm") != KIND:
         return None
     try:
@@ -104,7 +104,7 @@ def collected(content: Any) -> Collected | None:
 
 
 def columns(rows: list[Json]) -> dict[str, list]:
-    """ValueError if there is anything but numbers in them, or KeyError if one lacks what the first has."""
+    """Turn rows into columns; raises ValueError for anything but numbers, and KeyError for missing ones."""
     found = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
     if not all(is_number(value) or isinstance(value, bool) for values in found.values() for value in values):
         raise ValueError

@@ -1,4 +1,4 @@
-"""A sweep as a whole: the plan, what is left of it, who does it, and what one sees meanwhile."""
+"""Run a sweep: find which runs are left, make them here or on a cluster, and show the progress."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from pntm_np.runtime.untrusted import printable
 from pntm_np.training import session as training
 from tasks import TASKS, find
 
-LOOK = 2.0  # seconds between two looks at the runs
-PLAIN = 30.0  # seconds between two plain lines
+LOOK = 2.0  # seconds between two updates of the display
+PLAIN = 30.0  # seconds between two lines without a terminal
 
 
 def left(directory: Path, runs: list[Planned], again: bool, done: Path | None) -> list[Planned]:
-    """The runs that are neither done, here or where they have been collected, nor given up; with ``again``, those that
-    were given up as well."""
+    """The runs that are neither done (here or collected in ``done``) nor failed; ``again`` includes failed ones."""
     if why := unusable(directory):
         raise GridError(f"--out {directory}: {why}")
 
     def to_do(planned: Planned) -> bool:
         place, state = directory / planned.name, standing(directory, planned, done).state
-        if why := "it is a link; a sweep writes below --out alone" if place.is_symlink() else unusable(place):
+        if why := "it is a link; a sweep writes only below --out" if place.is_symlink() else unusable(place):
             raise GridError(f"{place}: {why}")
         return state not in ("done", "failed") or (again and state == "failed" and (place / FAILURE).exists())
 
@@ -40,17 +39,16 @@ def left(directory: Path, runs: list[Planned], again: bool, done: Path | None) -
 
 
 def require_tasks(runs: list[Planned]) -> None:
-    """Refuse runs of tasks that nobody has named: the plan in a directory is not asked where they are."""
+    """Refuse runs whose tasks the command did not name: the plan in a directory does not say where their files are."""
     for run in runs:
         if run.task not in TASKS and not run.source:
             raise GridError(
-                f"{run.name}: its task {run.task!r} is in a file of yours: name it again, by the --grid or --tasks of "
-                "this sweep"
+                f"{run.name}: its task {run.task!r} is in a file of yours: name it again with --grid or --tasks"
             )
 
 
 def require_fit(runs: list[Planned], threads: int) -> None:
-    """Refuse runs that this machine cannot do, before anything is written."""
+    """Refuse runs that do not fit on this computer, before anything is written."""
     kinds = {repr(vars(run.config) | {"seed": 0}): run for run in runs}
     for run in kinds.values():
         backend.load(run.config.backend)
@@ -72,7 +70,7 @@ def sweep(
     done: Path | None,
     stop: Callable[[], bool],
 ) -> list[Outcome]:
-    """Make the runs in ``todo``, here or by a cluster's client; what became of each."""
+    """Make the runs in ``todo``, here or through a cluster's client, and return their outcomes."""
     with Overview(directory, runs, done, stop) as overview, client or nullcontext():
         if client is not None:
             cluster.run_there(client, directory, todo, care, overview.finished, overview.look, stop)
@@ -97,7 +95,9 @@ class Overview(Display):
         if outcome.failed or outcome.state == "unavailable":
             self.say(printable(f"{planned.name}: {outcome.state}: {outcome.cause}"))
         elif outcome.state == "done":
-            score = "" if now.score is None else f", exact match {share(now.score, 4)} on longer inputs"
+            score = (
+                "" if now.score is None else f", exact match {share(now.score, 4)} on longer inputs than in training"
+            )
             self.say(printable(f"{planned.name}: done at step {now.step:,}{score}"))
 
     def look(self) -> None:
@@ -113,13 +113,13 @@ class Overview(Display):
     def line(self) -> str:
         states = [run.state for run in self.standings.values()]
         done, running, failed = (states.count(state) for state in ("done", "running", "failed"))
-        gone = time.perf_counter() - self.start
-        text = f"{done} of {len(states)} done, {running} running, {failed} failed; {clock_time(gone)} gone"
+        elapsed = time.perf_counter() - self.start
+        text = f"{done} of {len(states)} done, {running} running, {failed} failed; {clock_time(elapsed)} elapsed"
         worked, whole = self._work() - self.work_before, len(self.runs) - self.work_before
-        return f"{text}, at most {clock_time(gone * (whole - worked) / worked)} left" if worked > 0.01 else text
+        return f"{text}, at most {clock_time(elapsed * (whole - worked) / worked)} left" if worked > 0.01 else text
 
     def _work(self) -> float:
-        """How much is done, in runs; one that has failed needs no more."""
+        """Work that is done, counted in runs; a failed run counts as done."""
         over = ("done", "failed")
         return sum(1.0 if s.state in over else s.step / s.steps for s in self.standings.values())
 
@@ -132,6 +132,6 @@ class Overview(Display):
         running: list[Standing] = [s for s in self.standings.values() if s.state == "running"]
         for now in running[:20]:
             table.add_row(now.name, f"step {now.step:,} of at most {now.steps:,}")
-        more = [Text(f"and {len(running) - 20} more")] if len(running) > 20 else []
-        line = "stopping: every run finishes its step and saves" if self.stop() else self.line()
+        more = [Text(f"and {len(running) - 20} more runs")] if len(running) > 20 else []
+        line = "stopping: each run finishes its step and saves" if self.stop() else self.line()
         return Group(Text(line, style="bold"), table, *more)

@@ -1,4 +1,4 @@
-"""How long runs will take, from a few steps of each on this machine."""
+"""Estimate how long runs take on this computer, from a few steps of each kind."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pntm_np.runtime.workers import Workers
 from pntm_np.training.config import Config
 from tasks import TASKS, Task, find
 
-TOKENS = (16, 64)  # of the sequences that are timed; between and beyond them a straight line
+TOKENS = (16, 64)  # lengths of the timed sequences; other lengths are on a straight line through them
 STEPS = 3
 
 
 class Forecast:
-    """Seconds of a run with all its steps: at most that, for one that may stop when it has solved its task."""
+    """Seconds of a run that takes all its steps; a run that stops once the task is solved takes less."""
 
     def __init__(self, threads: int, watch: Callable[[str], None]) -> None:
         self.threads, self.watch = threads, watch
@@ -35,7 +35,7 @@ class Forecast:
         self.alike: dict[str, float] = {}
 
     def seconds(self, planned: Planned) -> float:
-        """The same for all seeds."""
+        """Seconds of one run, which are the same for all seeds."""
         key = repr(vars(planned.config) | {"seed": 0})
         if key not in self.alike:
             self.alike[key] = self._seconds(planned)
@@ -44,7 +44,7 @@ class Forecast:
     def _seconds(self, planned: Planned) -> float:
         config = planned.config
         task = find(planned.source) if planned.source else TASKS[planned.task]
-        short: dict[str, Any] = {"steps": 1, "cool_down": 0}  # how many steps there are says nothing of what one takes
+        short: dict[str, Any] = {"steps": 1, "cool_down": 0}  # the number of steps does not change the time of one
         kind = replace(config, task="parity-check", symbols=TASKS["parity-check"].symbols, seed=0, **short)
         key = repr(kind)
         if key not in self.step:
@@ -66,7 +66,7 @@ class Forecast:
         return times[0] - per_token * TOKENS[0], per_token
 
     def _decoding(self, config: Config) -> float:
-        """Seconds of a token of one sequence, in one thread."""
+        """Seconds per token of one sequence in one thread."""
         architecture, rows = config.architecture(), ROWS
         params = architecture.init(np.random.default_rng(0))
         state = architecture.initial_state(rows, evaluation_memory(config.lengths[1]))
@@ -80,6 +80,8 @@ class Forecast:
 
     def _evaluation(self, config: Config, task: Task, per_token: float) -> float:
         first, last = config.lengths
-        ends = [tokens_of(task, n, config.max_length) for n in (first, last)]  # nothing longer is drawn before its time
+        ends = [
+            tokens_of(task, n, config.max_length) for n in (first, last)
+        ]  # the longest inputs are not drawn for this
         tokens = (last - first + 1) * sum(ends) / 2
         return per_token * tokens * config.samples / self.threads

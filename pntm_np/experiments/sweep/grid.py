@@ -1,18 +1,18 @@
 """The runs of a sweep: every task with every variant and every seed.
 
-A variant is a model with options of ``pntm train``; its name is part of the run's. In a file:
+A variant is a model with options of ``pntm train``; its name is part of the run's name. A file looks like this:
 
-    tasks = ["parity-check", "reverse-string"]   # all six if left out
-    seeds = 5                                    # the first five of the paper's ten; or a list of numbers
-    [options]                                    # of every run
+    tasks = ["parity-check", "reverse-string"]   # default: all six
+    seeds = 5                                    # the first five of the ten seeds; or a list of numbers
+    [options]                                    # options of every run
     preset = "recipe"
-    [variants.quiet]                             # of the runs of one variant
+    [variants.quiet]                             # options of one variant
     model = "pntm"
     noise = 0
 
-What is planned in a sweep's directory is kept in ``sweep.json``; a later sweep may add runs, not change them. The file
-is not trusted: it says which runs there are, and nothing in it is imported. A task that is in a file of the user's is
-there by its name alone; where that file is, the command line says each time, or the grid that it names.
+The plan of a sweep is the file ``sweep.json`` in its directory; later sweeps may add runs, but not change any. The file
+is not trusted: it lists the runs, and nothing in it is imported. Of a task in a file of the user's it has the name
+alone; the command line, or the grid that it names, has to say each time where this file is.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from pntm_np.training.run import Run
 from tasks import TASKS, Task, TaskError, find
 
 FILE = "sweep.json"
-FIXED = ("task", "symbols", "seed")  # of a configuration: a grid gives them in its own way
+FIXED = ("task", "symbols", "seed")  # parts of a configuration that a grid sets in its own way
 OPTIONS = tuple(f.name for f in fields(Config) if f.name not in FIXED)
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")  # a variant's, and a part of its directories'
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")  # of a variant, and part of its directories' names
 MOST_RUNS = 10_000
-DEEPEST = 8  # levels of nesting in a file
-MOST_BYTES, MOST_DOTS = 2**20, 2_000  # of a file: the time to read a key grows with the square of its dots
+DEEPEST = 8  # most levels of nesting in a file
+MOST_BYTES, MOST_DOTS = 2**20, 2_000  # of a file: reading a key takes time that grows with the square of its dots
 
 
 class GridError(PntmError, ValueError):
@@ -49,11 +49,11 @@ class GridError(PntmError, ValueError):
 
 @dataclass(frozen=True)
 class Planned:
-    """A run that is to be made. Its name is that of its directory."""
+    """A planned run. Its name is also the name of its directory."""
 
     variant: str
     config: Config
-    source: str = ""  # of a task in a file of the user's: as the command line, or the grid that it names, says
+    source: str = ""  # where the task is, if it is in a file of the user's
 
     def __post_init__(self) -> None:
         if not isinstance(self.variant, str) or not NAME.fullmatch(self.variant):
@@ -82,7 +82,7 @@ def read_grid(path: Path) -> list[Planned]:
     except RecursionError:
         content = None
     if content is None or not is_shallow(content, DEEPEST):
-        raise GridError(f"{path}: nested more than {DEEPEST} deep; a grid is not")
+        raise GridError(f"{path}: nested more than {DEEPEST} deep, which a grid is not")
     if unknown := content.keys() - {"tasks", "seeds", "options", "variants"}:
         raise GridError(f"{path}: {sorted(unknown)[0]!r:.60}; a grid has tasks, seeds, options and variants")
     variants = content.get("variants", {})
@@ -107,26 +107,26 @@ def _tasks(names: Any) -> list[Task]:
 
 
 def seeds_of(given: Any) -> tuple[int, ...]:
-    """A count of the paper's ten, or a list."""
+    """The first ones of the ten seeds, if a number is given, or the seeds in a list."""
     if type(given) is int and 1 <= given <= len(SEEDS):
         return SEEDS[:given]
     if isinstance(given, (list, tuple)) and given and all(type(s) is int and 0 <= s < 2**63 for s in given):
         if len(set(given)) == len(given):
             return tuple(given)
-    raise GridError(f"seeds is {given!r:.60}; expected how many of the paper's ten, or a list of different numbers")
+    raise GridError(f"seeds is {given!r:.60}; expected how many of the ten seeds to use, or a list of different seeds")
 
 
 def grid(
     tasks: Iterable[Task], variants: dict[str, dict[str, Any]], seeds: Iterable[int], options: dict[str, Any]
 ) -> list[Planned]:
-    """Seed by seed, so that a sweep that is stopped early has a little of everything."""
+    """All runs, ordered by seed, so that a sweep that is stopped early has some of every kind."""
     tasks, seeds = list(tasks), list(seeds)
     check_count(len(tasks) * len(variants) * len(seeds))
     runs = [
         _planned(task, name, options | own, seed) for seed in seeds for name, own in variants.items() for task in tasks
     ]
     if twice := sorted(name for name, count in Counter(run.name for run in runs).items() if count > 1):
-        raise GridError(f"{twice[0]} is there twice")
+        raise GridError(f"{twice[0]} is listed twice")
     return runs
 
 
@@ -151,12 +151,12 @@ def _planned(task: Task, variant: str, given: dict[str, Any], seed: int) -> Plan
 
 
 def shard(runs: list[Planned], number: int, of: int) -> list[Planned]:
-    """Part ``number`` (from 1) of ``of`` parts, every one with a little of everything."""
+    """Part ``number`` (from 1) of ``of`` parts, each with some runs of every kind."""
     return runs[number - 1 :: of]
 
 
 def read_plan(directory: Path) -> list[Planned]:
-    """In the order in which the runs were planned; none if there is no sweep."""
+    """The runs in the order in which they were planned; empty if the directory has no sweep."""
     path = directory / FILE
     if not path.exists():
         return []
@@ -165,7 +165,7 @@ def read_plan(directory: Path) -> list[Planned]:
         check_count(len(content["runs"]))
         runs = [_row(row) for row in content["runs"]]
         if len({run.name for run in runs}) < len(runs):
-            raise ValueError("a run is there twice")
+            raise ValueError("a run is listed twice")
     except (ValueError, KeyError, TypeError) as error:
         why = f": {error}" if isinstance(error, ValueError) else ""
         raise CheckpointError(f"{path}: not the plan of a sweep{why}") from None
@@ -180,7 +180,7 @@ def _row(row: dict[str, Any]) -> Planned:
 
 
 def extend_plan(directory: Path, runs: list[Planned]) -> list[Planned]:
-    """The plan with these runs; refuses one that is planned, or was made, in another way."""
+    """The plan with these runs added; refuses a run that was planned or made with another configuration."""
     sources = {(run.task, run.config.symbols): run.source for run in runs}
     before = [replace(run, source=sources.get((run.task, run.config.symbols), "")) for run in read_plan(directory)]
     planned = {run.name: run for run in before}
@@ -194,7 +194,7 @@ def extend_plan(directory: Path, runs: list[Planned]) -> list[Planned]:
 
 
 def write_plan(directory: Path, runs: list[Planned]) -> None:
-    """Add these runs; other sweeps may do so at the same time."""
+    """Add these runs to the plan in the directory; other sweeps may do so at the same time."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / FILE
     with locked(directory / ".sweep.lock"):

@@ -1,4 +1,4 @@
-"""Where the runs of a sweep stand."""
+"""The state of each run of a sweep."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Standing:
     task: str
     variant: str
     seed: int
-    state: str  # done, running, failed, stopped (begun, and nobody at work) or waiting
+    state: str  # done, running, failed, stopped (begun, but no process runs it) or waiting
     step: int
     steps: int
-    score: float | None = None  # exact match on lengths longer than in training
+    score: float | None = None  # exact match on inputs longer than in training
     cause: str = ""
 
     def as_json(self) -> Json:
@@ -32,7 +32,7 @@ class Standing:
 
 
 def standing(directory: Path, planned: Planned, done: Path | None = None) -> Standing:
-    """``done``: where runs have been collected, which count as done wherever they were made."""
+    """The state of a run; runs that have been collected in ``done`` count as done wherever they were made."""
     place = directory / planned.name
     run, config = Run(place), planned.config
     score, cause = None, ""
@@ -55,7 +55,7 @@ def standing(directory: Path, planned: Planned, done: Path | None = None) -> Sta
 
 
 def finished(done: Path, planned: Planned) -> Json | None:
-    """The result of the run among those that have been collected; refuses one that was made in another way."""
+    """The result of the run if it was collected; refuses one that was made with another configuration."""
     kept = read_collected(done, planned.name)
     if kept and kept.config != planned.config:
         raise GridError(f"{path_of(done, planned.name)}: {difference(kept.config, planned.config)}")
@@ -63,7 +63,7 @@ def finished(done: Path, planned: Planned) -> Json | None:
 
 
 def summary(standings: Iterable[Standing]) -> list[Json]:
-    """By task and variant: how many are where, and the scores of those that are done."""
+    """For each task and variant: how many runs are in each state, and the scores of finished runs."""
     groups: dict[tuple[str, str], list[Standing]] = {}
     for run in standings:
         groups.setdefault((run.task, run.variant), []).append(run)

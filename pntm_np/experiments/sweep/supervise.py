@@ -1,4 +1,4 @@
-"""Runs in processes of their own, some at a time, watched: started again if they break, stopped if they hang."""
+"""Make runs in processes of their own, several at a time; restart those that break, and stop those that hang."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from pntm_np.training.run import Run, RunBusy
 
 LOG, FAILURE = "log.txt", "failure.json"
 POLL = 0.2  # seconds
-SAVING = 20.0  # seconds to save after SIGTERM
+SAVING = 20.0  # seconds that a process has to save after SIGTERM
 BUSY = "another process is at work on this run"
-USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 2, 3, 4, 5  # exit codes of pntm train that trying again does not change
+USAGE, DIVERGED, BAD_FILE, NOT_AVAILABLE = 2, 3, 4, 5  # exit codes of pntm train after which a retry is useless
 GIVEN_UP = ("diverged", "crashed", "hung", "refused")
-LONGEST = 300  # characters of a cause
+LONGEST = 300  # most characters of a cause
 GRACE = 3.0  # seconds that a run whose sweep has died has to finish a step and save
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``state`` is done, stopped, busy (another process has the run), one of GIVEN_UP, or unavailable: there was no
-    room on the disk, no memory or no device. That says nothing of the run, and the next sweep takes it up."""
+    """``state`` is done, stopped, busy (another process has the run), one of GIVEN_UP, or unavailable: disk space,
+    memory or a device was missing. This is not the run's fault, so the next sweep tries it again."""
 
     state: str
     cause: str = ""
@@ -46,8 +46,8 @@ class Outcome:
 @dataclass(frozen=True)
 class Care:
     threads: int = 1
-    retries: int = 2  # of a run that breaks without having got any further
-    stall: float = 900.0  # seconds without a sign of life
+    retries: int = 2  # retries of a run that makes no progress in between
+    stall: float = 900.0  # seconds without output after which a run counts as hung
 
 
 Finished = Callable[[Planned, Outcome], None]
@@ -58,7 +58,7 @@ Stop = Callable[[], bool]
 def run_here(
     directory: Path, runs: list[Planned], jobs: int, care: Care, finished: Finished, look: Look, stop: Stop
 ) -> None:
-    """``finished`` hears of every run that ends, ``look`` is called all the time."""
+    """Make the runs, ``jobs`` at a time; call ``finished`` when a run ends, and ``look`` every now and then."""
 
     def one(planned: Planned) -> Outcome:
         return Outcome("stopped") if stop() else outcome_of(directory / planned.name, planned, care, stop)
@@ -69,7 +69,7 @@ def run_here(
             done, _ = wait(waiting, timeout=POLL, return_when=FIRST_COMPLETED)
             for future in done:
                 planned, outcome = waiting.pop(future), future.result()
-                if outcome.state == "busy":  # another sweep has it: first those that nobody has
+                if outcome.state == "busy":  # another sweep has it: make the free ones first
                     waiting[pool.submit(one, planned)] = planned
                 else:
                     finished(planned, outcome)
@@ -77,7 +77,7 @@ def run_here(
 
 
 def outcome_of(directory: Path, planned: Planned, care: Care, stop: Stop) -> Outcome:
-    """As ``supervise``; what goes wrong here and not in the run's process is an outcome as well: the others go on."""
+    """Like ``supervise``, but errors in this process are outcomes, too, so that the other runs continue."""
     try:
         return supervise(directory, planned, care, stop)
     except CheckpointError as error:
@@ -90,23 +90,23 @@ def outcome_of(directory: Path, planned: Planned, care: Care, stop: Stop) -> Out
 
 
 def supervise(directory: Path, planned: Planned, care: Care, stop: Stop) -> Outcome:
-    """Make the run in ``directory``, from wherever it stands, and write down why if it fails.
+    """Make the run in ``directory``, continuing from its last checkpoint, and write down why if it fails.
 
-    One that another sweep has, or whose process is about to end, is left to it: it is to be asked for again, after
-    others. One that has broken here is not: both sweeps would forget how often they have tried.
+    A run that another sweep has, or whose process is about to end, is left alone; the caller asks for it again after
+    others. A run that broke here is waited for instead, so that neither sweep forgets how often it has tried.
     """
     run = Run(directory)
     attempts, furthest = 0, -1
     while True:
         if run.at_work:
-            if _wait_until(stop, 1.0):  # not at once: there may be nothing else to ask for
+            if _wait_until(stop, 1.0):  # the caller may have nothing else to ask for
                 return Outcome("stopped")
             if not attempts:
                 return Outcome("busy")
             continue
         if run.complete:
             return Outcome("done")
-        if given_up := failure(directory):  # by another sweep: what is to be tried again has none
+        if given_up := failure(directory):  # by another sweep; the file is removed before a retry
             return given_up
         directory.mkdir(parents=True, exist_ok=True)
         if not run.exists:
@@ -132,7 +132,7 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Stop) -> Outc
 
 def _command(directory: Path, planned: Planned, care: Care) -> list[str]:
     task = [planned.source] if planned.source else []
-    start = [sys.executable, "-P", "-m", "cli", "train", *task]  # -P: not a cli.py or random.py of the user's
+    start = [sys.executable, "-P", "-m", "cli", "train", *task]  # -P: import no cli.py or random.py of the user's
     return [*start, "--resume", "--out", str(directory), "--threads", str(care.threads), "--end-with-parent"]
 
 
@@ -154,16 +154,16 @@ def _attempt(run: Run, command: list[str], care: Care, stop: Stop) -> Outcome:
                 alive, seen = time.monotonic(), signs
             elif time.monotonic() - alive > care.stall:
                 _end(process, 5.0)
-                return Outcome("hung", f"no sign of life for {care.stall:g} s")
+                return Outcome("hung", f"no output for {care.stall:g} s")
             time.sleep(POLL)
     lines = _lines(log, began)
     said, code = lines[-1] if lines else "", process.returncode
     if code == 0 and run.complete:
         return Outcome("done")
-    if code == USAGE and any(BUSY in line for line in lines):  # the one at work writes into the same log
+    if code == USAGE and any(BUSY in line for line in lines):  # the other process writes to the same log
         return Outcome("busy")
     if code == NOT_AVAILABLE:
-        return Outcome("unavailable", said or "no room on the disk, no memory, or no device")
+        return Outcome("unavailable", said or "disk space, memory or a device is missing")
     if code in (USAGE, BAD_FILE):
         return Outcome("refused", said)
     if code == DIVERGED:
@@ -173,7 +173,7 @@ def _attempt(run: Run, command: list[str], care: Care, stop: Stop) -> Outcome:
 
 
 def _signs_of_life(run: Run) -> list[tuple[str, int, int]]:
-    """Whatever changes while a run is at work."""
+    """What changes while a run makes progress: the sizes and times of its files."""
     found = []
     for name in (LOG, "metrics.jsonl", "state.safetensors", "result.json"):
         with contextlib.suppress(OSError):
@@ -193,7 +193,7 @@ def _end(process: subprocess.Popen, patience: float) -> None:
 
 
 def _wait_until(stop: Stop, seconds: float) -> bool:
-    """Whether it was stopped meanwhile."""
+    """Wait; return whether it was stopped in the meantime."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if stop():
@@ -211,9 +211,8 @@ def _lines(log: Path, began: int) -> list[str]:
 
 
 def last_step(run: Run) -> int:
-    """How far a run got; -1 if it has not begun."""
-    row = last_row(run)
-    return row.get("step", -1)
+    """The last step of a run; -1 if it has not begun."""
+    return last_row(run).get("step", -1)
 
 
 def last_row(run: Run) -> Json:
@@ -227,7 +226,7 @@ def last_row(run: Run) -> Json:
 
 
 def failure(directory: Path) -> Outcome | None:
-    """Why the run there was given up, if it was."""
+    """Why the run there failed; None if it did not."""
     path = directory / FAILURE
     try:
         content = read_json(path)
@@ -238,11 +237,11 @@ def failure(directory: Path) -> Outcome | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    return Outcome("failed", printable(f"{path} is not readable; --retry-failed tries again"))
+    return Outcome("failed", printable(f"{path} is not readable; --retry-failed makes the run again"))
 
 
 def end_with_parent() -> None:
-    """End this process with the one that started it, which holds the other end of its standard input."""
+    """End this process when its parent ends, which holds the other end of its standard input."""
     threading.Thread(target=_wait_for_end, args=(os.dup(sys.stdin.fileno()),), daemon=True).start()
 
 
@@ -252,4 +251,4 @@ def _wait_for_end(pipe: int) -> None:
             pass
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE)
-    os._exit(128 + signal.SIGTERM)  # files are put in place whole: nothing is half written
+    os._exit(128 + signal.SIGTERM)  # files are replaced atomically, so none is half written

@@ -1,1 +1,1 @@
-"""See a machine think: every step of an answer recorded, drawn, put on a page, and told in words."""
+"""Record every step in which a model answers a text, and show it as a picture, a page, JSON or sentences."""

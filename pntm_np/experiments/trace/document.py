@@ -1,4 +1,4 @@
-"""A trace as JSON: all that was recorded. docs/trace.md says what each part means."""
+"""Write a trace as JSON. docs/trace.md explains the keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMAT = "pntm-trace-1"
 
 
 def numbers(x: np.ndarray, stop: Callable[[], bool] = lambda: False) -> Any:
-    """Nested lists; nine digits are what it takes to give a float32 back."""
+    """An array as nested lists; nine digits restore every float32 exactly."""
     if stop():
         raise Stopped
     if x.ndim > 2:
@@ -46,7 +46,7 @@ def document(trace: Trace, stop: Callable[[], bool] = lambda: False) -> Json:
 
 
 def _expected(trace: Trace, t: int) -> str | None:
-    """What step t has to predict: nothing before the separator, nothing behind the end."""
+    """What step t has to predict; None before the separator and after the end."""
     place = t - trace.separator
     return trace.expected[place] if trace.expected is not None and 0 <= place < len(trace.expected) else None
 

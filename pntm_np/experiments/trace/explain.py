@@ -1,4 +1,4 @@
-"""What a trace shows, in a few sentences that are computed from it."""
+"""Explain a trace in a few sentences that are computed from it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pntm_np.experiments.trace.record import ATTEND, READ, WRITE, Head, Trace, f
 from pntm_np.experiments.trace.variants import effect_of_reads, leaves, rounded, source_of_reads
 from pntm_np.models.checkpoint import Model
 
-NEEDED = 0.01  # of the answer's probability: a read head that costs less when it finds nothing is not needed
-STEADY = 0.8  # of the steps of a phase: so many in one direction are a walk
-ALTERNATES = 1 / 3  # of the steps of a phase: more turns than that
-MOST_TURNS = 3  # that are told one by one
+NEEDED = 0.01  # drop in the answer's probability without a read head, from which on the head is needed
+STEADY = 0.8  # share of a phase's steps in one direction that makes it a walk
+ALTERNATES = 1 / 3  # share of a phase's steps that are turns, above which the head alternates
+MOST_TURNS = 3  # most turns that are described one by one
 DIRECTIONS = {-1: "left", 0: "stays", 1: "right"}
 
 
@@ -28,17 +28,17 @@ def explain(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False
     source = source_of_reads(model, trace).get(carrier.name) if _needed(effects) else None
     if source:
         writer = next(h for h in trace.heads if h.name == source)
-        said.append(f"What it finds was written by head {source} for the most part: {_walk(trace, writer)}.")
+        said.append(f"Most of what it reads was written by head {source}: {_walk(trace, writer)}.")
     elif _needed(effects):
         said += [f"Head {head.name}: {_walk(trace, head)}." for head in trace.of(WRITE)]
-    machine, options = rounded(model, trace.options)
-    return said + _astray(trace, follow(machine, trace, options, stop), effects)
+    exact, options = rounded(model, trace.options)
+    return said + _astray(trace, follow(exact, trace, options, stop), effects)
 
 
 def _outcome(trace: Trace) -> str:
     steps = f"{trace.settings}, {len(trace.answer.text)} symbols, {len(trace)} steps"
     if trace.expected is None:
-        return f"{steps}: what would be right is not known here."
+        return f"{steps}: the right answer is not known."
     if trace.first_error is None:
         return f"{steps}: the answer is right."
     t = trace.first_error
@@ -54,11 +54,11 @@ def _outcome(trace: Trace) -> str:
 def _without_memory(trace: Trace) -> list[str]:
     heads = trace.of(ATTEND)
     if not heads:
-        return ["The machine has a state and no heads: there is nothing that moves."]
+        return ["The model has a state but no heads, so nothing moves."]
     steps = slice(trace.separator, None)
     sharp = {head.name: float(head.addresses[steps].max(axis=1).mean()) for head in heads}
     name = max(sharp, key=sharp.__getitem__)
-    return [f"While it answers, {name} looks most sharply: a mean of {sharp[name]:.2f} on one position."]
+    return [f"While the model answers, {name} is the sharpest: it has {sharp[name]:.2f} on one position on average."]
 
 
 def _carrier(trace: Trace, carrier: Head, effects: dict[str, float]) -> list[str]:
@@ -66,17 +66,17 @@ def _carrier(trace: Trace, carrier: Head, effects: dict[str, float]) -> list[str
     needed = _needed(effects)
     if not needed:
         return [
-            f"No read head matters here: whichever finds nothing, the symbols it gave lose less than {NEEDED} of "
-            "their probability in the mean."
+            "No read head matters here: without the reads of any one head, the symbols of the answer would lose less "
+            f"than {NEEDED} of their probability on average."
         ]
     said = [
-        f"Head {carrier.name} carries the most: if it found nothing, the symbols that the machine gave would lose "
-        f"{effects[carrier.name]:.3f} of their probability in the mean; while answering, its address has "
-        f"{sharp[carrier.name]:.2f} on one cell"
-        f"{', the sharpest' if sharp[carrier.name] == max(sharp.values()) else ''}."
+        f"Head {carrier.name} matters most: without its reads, the symbols of the answer would lose "
+        f"{effects[carrier.name]:.3f} of their probability on average. While the model answers, its address has "
+        f"{sharp[carrier.name]:.2f} on one cell on average"
+        f"{', more than any other' if sharp[carrier.name] == max(sharp.values()) else ''}."
     ]
     if others := [name for name in needed if name != carrier.name]:
-        said.append(f"Also needed: {', '.join(f'{name} ({effects[name]:.3f})' for name in others)}.")
+        said.append(f"The answer also needs {', '.join(f'{name} ({effects[name]:.3f})' for name in others)}.")
     return [*said, f"Head {carrier.name}: {_walk(trace, carrier)}."]
 
 
@@ -89,7 +89,7 @@ def _count(number: int, what: str) -> str:
 
 
 def phase(steps: np.ndarray) -> str:
-    """What a head does in these steps, in words."""
+    """Describe what a head does in these steps."""
     if not len(steps):
         return "has no step to make"
     signs = np.sign(steps)
@@ -111,34 +111,36 @@ def phase(steps: np.ndarray) -> str:
 
 
 def _walk(trace: Trace, head: Head) -> str:
-    """Before and after the separator; and what that is called."""
-    # P-NTM moves at the end of a step, NTM at its beginning: what the separator causes belongs to the answer
+    """Describe what a head does before and after the separator, and what that amounts to."""
+    # P-NTM moves at the end of a step, NTM at its beginning; the move that the separator causes belongs to the answer
     by_phase = np.split(head.moves, [trace.separator - trace.moves_first])
     before, after = (np.sign(steps).sum() / max(1, len(steps)) for steps in by_phase)
     called = ""
     if head.kind == WRITE and abs(before) >= STEADY:
-        called = ": it buffers the input, a cell for each symbol"
+        called = ". It buffers the input, one symbol per cell"
     elif head.kind == READ and abs(after) >= STEADY and abs(before) >= STEADY and before * after < 0:
-        called = ": it rewinds, over what it passed before"
+        called = ". It rewinds over the cells that it passed before"
     elif head.kind == READ and abs(after) >= STEADY and (by_phase[0] == 0).mean() >= STEADY:
-        called = ": it waits for the separator, then walks"
+        called = ". It waits for the separator, then walks"
     return f"it {phase(by_phase[0])} while the input is read, and {phase(by_phase[1])} while it answers{called}"
 
 
 def _astray(trace: Trace, straight: Trace, effects: dict[str, float]) -> list[str]:
-    """Where heads leave the path that they would take with one-hot shifts, and what that has to do with the error."""
+    """Where heads leave the path that they would take with one-hot shifts, and whether that causes the error."""
     found, error, needed, said = leaves(trace.heads, straight.heads), trace.first_error, _needed(effects), []
     if rounds := [head.name for head in trace.heads if head.came_round]:
-        said.append(f"The memory of {trace.cells} cells has an end: {', '.join(rounds)} came round to where it began.")
+        said.append(
+            f"The memory is a ring of {trace.cells} cells, in which {', '.join(rounds)} came round to where they began."
+        )
     if found:
         name = min(found, key=lambda head: (found[head], head not in needed))
         said.append(_leaving(trace, straight, name, found[name]))
         later = [f"{head} leaves it at step {found[head] + 1}" for head in needed if head in found and head != name]
         steady = [f"{head} never leaves it" for head in needed if head not in found]
         if later or steady:
-            said.append(f"Of those that matter, {', '.join(later + steady)}.")
+            said.append(f"Of the heads that matter, {', '.join(later + steady)}.")
     else:
-        said.append("With every shift rounded to one-hot, every head would be on the same cells.")
+        said.append("With every shift rounded to one-hot, every head would take the same path.")
     if error is not None:
         now = [f"{h.name} on cell {h.path[error]} with {h.addresses[error].max():.3f}" for h in trace.of(READ)]
         said.append(f"At the first error, step {error + 1}: {', '.join(now)}.")
@@ -147,15 +149,15 @@ def _astray(trace: Trace, straight: Trace, effects: dict[str, float]) -> list[st
 
 
 def _blame(trace: Trace, straight: Trace, error: int) -> str:
-    """Is it the blur? The rounded machine has read the same tokens, and they are right up to the first error."""
+    """Whether blur causes the error: the rounded model read the same tokens, which are right up to the first error."""
     right = trace.task.encode(trace.expected or "")[: error + 1 - trace.separator]
     wrong = np.flatnonzero(straight.predicted[trace.separator : error + 1] != right)
     if not len(wrong):
         return (
-            "With one-hot shifts the machine is right up to there and at that step: the blur of its heads is the cause."
+            "With one-hot shifts, the model is right up to and including this step: the blur of its heads is the cause."
         )
     return (
-        f"With one-hot shifts it would be wrong, too, and first at step {trace.separator + int(wrong[0]) + 1}: "
+        f"With one-hot shifts, the model would first be wrong at step {trace.separator + int(wrong[0]) + 1}: "
         "the blur of its heads alone is not the cause."
     )
 
@@ -164,6 +166,6 @@ def _leaving(trace: Trace, straight: Trace, name: str, t: int) -> str:
     head, other = (next(h for h in of.heads if h.name == name) for of in (trace, straight))
     here, there = head.path[t], other.path[t]
     return (
-        f"Head {name} is the first to leave the path of one-hot shifts, at step {t + 1}: it is on cell {here} (weight "
-        f"{head.addresses[t, here]:.3f}) instead of cell {there} ({head.addresses[t, there]:.3f})."
+        f"Head {name} is the first to leave its path with one-hot shifts. At step {t + 1}, it is on cell {here} "
+        f"(weight {head.addresses[t, here]:.3f}) instead of cell {there} ({head.addresses[t, there]:.3f})."
     )

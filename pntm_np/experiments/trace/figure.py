@@ -1,4 +1,4 @@
-"""A trace as one still picture, the paper's: write heads above, read heads below, time from left to right."""
+"""Draw a trace as in the paper: write heads above, read heads below, time from left to right."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-TWO_COLUMNS = 48  # steps up to which two heads stand side by side
-SEEN = 0.02  # an address below it is no reason to show a cell
-ROOM = 8  # cells that are shown at least
+TWO_COLUMNS = 48  # most steps for which two heads are drawn side by side
+SEEN = 0.02  # least address for which a cell is shown
+ROOM = 8  # least cells that are shown
 MOST_LABELS = 100  # tokens that fit along a wide axis
-MAP, STRIP, LABELS = 1.25, 0.3, 0.34  # inches: of a head's map, of its vectors, and of the tokens below them
+MAP, STRIP, LABELS = 1.25, 0.3, 0.34  # heights in inches of a head's map, its vectors and the tokens below them
 
 
 def drawn(trace: Trace, kind: str) -> bytes:
@@ -42,7 +42,7 @@ def _short(text: str, most: int = 60) -> str:
 
 
 def _heads(trace: Trace) -> Figure:
-    """Places in inches, by hand: a layout that measures every label takes as long as all the drawing."""
+    """Places are set by hand, in inches: a layout that measures every label would double the time."""
     columns = 2 if len(trace) <= TWO_COLUMNS else 1
     blocks = [trace.of(WRITE), trace.of(READ)]
     rows = [heads[k : k + columns] for heads in blocks for k in range(0, len(heads), columns)]
@@ -62,20 +62,20 @@ def _heads(trace: Trace) -> Figure:
             _vectors(below, trace, head)
             _tokens(below, trace, len(trace) * columns)
     bar = figure.colorbar(image, cax=place(width - 0.75, 0.6, 0.14, min(4.0, height - 0.9)))
-    bar.set_label("address", fontsize=9)
+    bar.set_label("address weight", fontsize=9)
     bar.ax.tick_params(labelsize=8)
     return figure
 
 
 def window(head: Head) -> tuple[int, int]:
-    """The cells that a head comes to, counted along its path: one that went left of its first is below 0."""
+    """The range of cells that a head visits, counted along its path: cells to the left of its start are below 0."""
     m, path = head.addresses.shape[1], head.unrolled
-    aside = (np.arange(m) - head.path[:, None] + m // 2) % m - m // 2  # T, m: how far a cell is from the head
+    aside = (np.arange(m) - head.path[:, None] + m // 2) % m - m // 2  # (T, m): distance of a cell from the head
     places = np.append((path[:, None] + aside)[head.addresses >= SEEN], path)
     first, last = int(places.min()), int(places.max())
     more = max(0, min(ROOM, m) - (last - first + 1))
     first, last = first - more // 2, last + more - more // 2
-    return (first, last) if last - first < m else (0, m - 1)  # a head that comes round is on the cells as they are
+    return (first, last) if last - first < m else (0, m - 1)  # a head that came round is shown on all cells
 
 
 def _address(axes: Axes, trace: Trace, head: Head) -> AxesImage:
@@ -99,18 +99,18 @@ def _address(axes: Axes, trace: Trace, head: Head) -> AxesImage:
 
 
 def _vectors(axes: Axes, trace: Trace, head: Head) -> None:
-    assert head.vectors is not None  # nor of any head that reads or writes
+    assert head.vectors is not None  # every head that reads or writes has vectors
     values = head.vectors.T
     largest = np.abs(values).max() or 1.0
     extent = (-0.5, len(trace) - 0.5, 0, len(values))
     axes.imshow(values / largest, aspect="auto", cmap="RdBu", vmin=-1, vmax=1, extent=extent, interpolation="nearest")
     _marks(axes, trace)
-    axes.set_ylabel("reads" if head.kind == READ else "writes", fontsize=7)
+    axes.set_ylabel("read" if head.kind == READ else "written", fontsize=7)
     axes.set_yticks([])
 
 
 def _marks(axes: Axes, trace: Trace) -> None:
-    """A line on either side of the separator: the input is before it, the answer behind it; one at the first error."""
+    """Draw dotted lines around the separator, between input and answer, and a dashed line at the first error."""
     for edge in (-0.5, 0.5):
         axes.axvline(trace.separator + edge, color="0.25", lw=0.8, ls=":")
     if trace.first_error is not None:
@@ -118,7 +118,7 @@ def _marks(axes: Axes, trace: Trace) -> None:
 
 
 def _tokens(axes: Axes, trace: Trace, across: int) -> None:
-    """The token of each step below it: texts, for thousands of ticks take seconds."""
+    """Write the token of each step below it, as text because thousands of ticks take seconds."""
     every = max(1, -(-across // (2 * MOST_LABELS)))
     wrong = trace.first_error
     below: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "family": "monospace", "fontsize": 7}
@@ -126,7 +126,7 @@ def _tokens(axes: Axes, trace: Trace, across: int) -> None:
     axes.set_xticks([])
     for t, token in enumerate(trace.tokens):
         if t % every == 0 or t in (trace.separator, wrong):
-            mistaken = wrong is not None and t == wrong + 1  # the wrong token is read at the next step
+            mistaken = wrong is not None and t == wrong + 1  # the next step reads the wrong token
             weight = "bold" if mistaken or t == trace.separator else "normal"
             colour = "#D55E00" if mistaken else "black"
             axes.text(t, -0.04, trace.symbol(token), fontweight=weight, color=colour, **below)
@@ -150,9 +150,9 @@ def _attention(trace: Trace) -> Figure:
         for axis in (axes.xaxis, axes.yaxis):
             axis.get_major_locator().set_params(integer=True, nbins=5)
         axes.tick_params(labelsize=6)
-    figure.supxlabel("position looked at", fontsize=9)
-    figure.supylabel("step", fontsize=9)
-    figure.colorbar(image, ax=grid, fraction=0.02, pad=0.01).set_label("attention", fontsize=9)
+    figure.supxlabel("attended position", fontsize=9)
+    figure.supylabel("time step", fontsize=9)
+    figure.colorbar(image, ax=grid, fraction=0.02, pad=0.01).set_label("attention weight", fontsize=9)
     return figure
 
 

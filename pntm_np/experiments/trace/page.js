@@ -1,4 +1,4 @@
-// ---- all of them, in one time
+// ---- all panels at the same time step
 
 let panels = [], time = 0, timer = null;
 
@@ -8,7 +8,7 @@ function go(t) {
   panels.forEach((panel) => panel.draw(time));
   const slider = $("#time");
   slider.value = time;
-  slider.setAttribute("aria-valuetext", `step ${time + 1} of ${last + 1}, reads ${panels[0].run.tokens[panels[0].time]}`);
+  slider.setAttribute("aria-valuetext", `step ${time + 1} of ${last + 1}, which reads ${panels[0].run.tokens[panels[0].time]}`);
   document.documentElement.dataset.time = time;
   if (time === last) pause();
 }
@@ -37,7 +37,7 @@ function play() {
   if (time >= +$("#time").max) go(0);
   $("#play").textContent = "pause";
   $("#play").setAttribute("aria-label", "pause");
-  panels.forEach((p) => p.said.setAttribute("aria-live", "off")); // nobody wants to be told every step of a film
+  panels.forEach((p) => p.said.setAttribute("aria-live", "off")); // a screen reader should not read every step aloud
   timer = setInterval(() => go(time + 1), 1000 / +$("#speed").value);
 }
 

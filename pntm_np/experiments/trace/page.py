@@ -1,7 +1,7 @@
-"""A trace, or two of the same text, as one page that works offline: page.css says how it looks, scripts draw it.
+"""Make an offline page of a trace, or of two traces of the same text.
 
-The page is given what addresses and memory follow from, not these: P-NTM's shifts and written vectors, NTM's addresses
-with what is erased and added. It rebuilds the rest when it is opened, so that a page stays small.
+To stay small, the page of a P-NTM has its shifts and written vectors, and computes addresses and memory from them when
+it is opened. The page of an NTM has its addresses, and the vectors that are erased and added.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ from pntm_np.models.ntm.layer import START
 from pntm_np.runtime.html import offline_page
 from pntm_np.runtime.untrusted import Json
 
-SCRIPTS = ("recorded.js", "panel.js", "page.js")  # what happened, how one machine is drawn, and all of them in time
+SCRIPTS = (
+    "recorded.js",
+    "panel.js",
+    "page.js",
+)  # the recorded trace, a panel that shows it, and the page that plays all panels
 CONTROLS = """
 <h1>{title}</h1><p class="soft">{text}</p>
-<div class="controls" role="group" aria-label="time">
-<button id="first" aria-label="first step">|◀</button><button id="back" aria-label="step back">◀</button>
-<button id="play" aria-label="play">play</button><button id="next" aria-label="step forward">▶</button>
+<div class="controls" role="group" aria-label="playback">
+<button id="first" aria-label="first step">|◀</button><button id="back" aria-label="previous step">◀</button>
+<button id="play" aria-label="play">play</button><button id="next" aria-label="next step">▶</button>
 <button id="last" aria-label="last step">▶|</button>
 <input id="time" type="range" min="0" max="0" value="0" step="1" aria-label="step">
-<label>Speed <select id="speed"><option value="1">1 a second</option><option value="4" selected>4 a second</option>
-<option value="12">12 a second</option></select></label></div>
+<label>Steps per second <select id="speed"><option value="1">1</option><option value="4" selected>4</option>
+<option value="12">12</option></select></label></div>
 <div class="panels"></div>
-<noscript><p>This page draws what it shows with a script, and scripts are switched off.</p></noscript>
-<p class="soft"><kbd>←</kbd> <kbd>→</kbd> a step (with <kbd>Shift</kbd> ten), <kbd>Home</kbd> <kbd>End</kbd>,
-<kbd>Space</kbd> plays, <kbd>↑</kbd> <kbd>↓</kbd> another head, <kbd>[</kbd> <kbd>]</kbd> ask about a cell; or point at
-one.</p>
+<noscript><p>This page needs JavaScript, which is switched off.</p></noscript>
+<p class="soft">Keys: <kbd>←</kbd> <kbd>→</kbd> move one step (with <kbd>Shift</kbd> ten), <kbd>Home</kbd> and
+<kbd>End</kbd> go to the first and last step, <kbd>Space</kbd> plays or pauses, <kbd>↑</kbd> <kbd>↓</kbd> choose a head,
+<kbd>[</kbd> <kbd>]</kbd> choose a cell. Point at a cell to see when it was last written.</p>
 """
 
 
@@ -43,13 +47,13 @@ def packed(x: np.ndarray, dtype: str) -> dict[str, str]:
 
 
 def page(traces: list[Trace], titles: list[str], chosen: list[str], sources: list[dict[str, str]]) -> str:
-    """``chosen``: the head that each shows first; ``sources``: the write head that feeds each read head."""
+    """``chosen`` has the head that each panel shows first, ``sources`` the write head that feeds each read head."""
     runs = [_run(*each) for each in zip(traces, titles, chosen, sources, strict=True)]
     given = traces[0].answer
     title = " and ".join(dict.fromkeys(trace.title for trace in traces))
-    right = "" if given.expected is None else f", right is {given.expected}"
-    body = CONTROLS.format(title=escape(title), text=escape(f"Asked: {given.text}{right}"))
-    content = json.dumps(runs).replace("<", "\\u003c")  # no text in it can end the script
+    right = "" if given.expected is None else f". Right answer: {given.expected}"
+    body = CONTROLS.format(title=escape(title), text=escape(f"Input: {given.text}{right}"))
+    content = json.dumps(runs).replace("<", "\\u003c")  # so that no text in it ends the script
     here = files(__package__)
     script = "\n".join((here / name).read_text("utf-8") for name in SCRIPTS)
     return offline_page(
@@ -99,7 +103,7 @@ def _content(trace: Trace) -> Json:
 
 
 def first_head(trace: Trace, effects: dict[str, float]) -> str:
-    """The head to show first: the read head that the answer needs most."""
+    """The head to show first: the read head that matters most for the answer."""
     if effects:
         return max(effects, key=effects.__getitem__)
     heads = trace.of(READ) or trace.heads

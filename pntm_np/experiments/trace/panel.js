@@ -1,11 +1,11 @@
 // ---- colours
 
 const SCALES = { light: [[255, 255, 255], [66, 146, 198], [8, 48, 107]], dark: [[13, 17, 23], [38, 110, 190], [150, 205, 255]] };
-function blue(x) { // 0 background, 1 the strongest
+function blue(x) { // 0 is the background, 1 the strongest colour
   const scale = SCALES[dark.matches ? "dark" : "light"], half = x < 0.5 ? 0 : 1, share = 2 * x - half;
   return scale[half].map((from, c) => from + share * (scale[half + 1][c] - from));
 }
-function diverging(x) { // -1 red, 0 background, 1 blue
+function diverging(x) { // -1 is red, 0 the background, 1 blue
   const a = Math.min(1, Math.abs(x));
   if (x >= 0) return blue(a);
   return dark.matches ? [13 + 242 * a, 17 + 137 * a, 23 + 64 * a] : [255 - 42 * a, 255 - 161 * a, 255 - 255 * a];
@@ -22,7 +22,7 @@ function paint(canvas, width, height, colour) {
   context.putImageData(image, 0, 0);
 }
 
-// ---- one machine
+// ---- one trace
 
 class Panel {
   constructor(run, root) {
@@ -41,7 +41,7 @@ class Panel {
     this.answer = make("p", "answer");
     this.said = make("p", "said");
     this.said.setAttribute("role", "status");
-    root.append(this.tokens, make("p", "soft", "The answer so far:"), this.answer, this.said);
+    root.append(this.tokens, make("p", "soft", "Answer so far:"), this.answer, this.said);
     if (run.heads.length) this.addHeads();
     else this.addStates();
   }
@@ -77,7 +77,7 @@ class Panel {
   }
 
   addStates() {
-    this.map = this.addMap("Every unit of the state (from top to bottom) over time; blue is positive, orange negative. Dotted: the separator.");
+    this.map = this.addMap("The units of the state (from top to bottom) over time. Blue is positive, orange negative. The dotted line marks the separator.");
     this.drawStates();
   }
 
@@ -101,7 +101,7 @@ class Panel {
     return { box, canvas, cursor, caption };
   }
 
-  // the cells that the head comes to, counted along its path: one that goes left of its first stays in one piece
+  // the cells that the head visits, counted along its path, so that a path to the left of its start is not split
   visited() {
     const { run, head } = this, m = run.cells, short = (d) => ((((d + (m >> 1)) % m) + m) % m) - (m >> 1);
     if (run.kind === "attention") return [0, m - 1];
@@ -116,18 +116,18 @@ class Panel {
           if (place > last) last = place;
         }
     }
-    return last - first < m ? [first, last] : [0, m - 1]; // a head that comes round is on the cells as they are
+    return last - first < m ? [first, last] : [0, m - 1]; // a head that came round is shown on all cells
   }
 
   drawMap() {
     const { run, head } = this, m = run.cells, [first, last] = this.visited();
     paint(this.map.canvas, run.steps, last - first + 1, (t, y) => blue(weight(run, t, head, (((last - y) % m) + m) % m)));
     const what = run.kind === "attention" ? "positions" : "cells";
-    this.map.caption.textContent = `Where the head is over time: ${what} ${first} (bottom) to ${last} (top); the stronger the colour, the more weight. Dotted: the separator.`;
+    this.map.caption.textContent = `The address of the head over time, on ${what} ${first} (bottom) to ${last} (top). Stronger colours are larger weights. The dotted line marks the separator.`;
     this.map.canvas.setAttribute("aria-label", this.map.caption.textContent);
   }
 
-  // whose writing the letters on the tape show
+  // the write heads whose symbols the tape shows
   writers() {
     const { run, head } = this;
     if (run.heads[head].kind === "write") return [head];
@@ -156,7 +156,7 @@ class Panel {
       if (!run.memory) tape.querySelectorAll("canvas").forEach((c) => c.remove());
     }
     const writers = this.writers(), half = count >> 1, letters = [];
-    const first = run.kind === "attention" ? Math.max(0, Math.min(m - count, here - half)) : here - half; // a tape of tokens has ends
+    const first = run.kind === "attention" ? Math.max(0, Math.min(m - count, here - half)) : here - half; // a tape of tokens is no ring
     const at = new Map();
     run.heads.forEach((h, k) => {
       if (h.kind === "attention" && k !== head) return;
@@ -166,7 +166,7 @@ class Panel {
     [...tape.children].forEach((cell, k) => {
       const i = (((first + k) % m) + m) % m, w = weight(run, time, head, i);
       cell.dataset.cell = i;
-      if (cell === this.pointed) this.asked = i; // what is under the pointer has moved
+      if (cell === this.pointed) this.asked = i; // the cell under the pointer has changed
       cell.classList.toggle("here", i === here);
       cell.classList.toggle("asked", i === this.asked);
       const marks = cell.querySelectorAll(".heads");
@@ -184,9 +184,9 @@ class Panel {
         paint($("canvas", cell), 1, n, (x, y) => diverging(run.memory[base + y] / run.largest));
       }
     });
-    tape.setAttribute("aria-label", `cells ${tape.firstChild.dataset.cell} to ${tape.lastChild.dataset.cell} with ${letters.map((x) => x || "nothing").join(", ")}; ${run.heads[head].name} is on ${here}`);
-    this.letters.textContent = run.kind === "attention" ? "The tape: the tokens read so far" :
-      `Letters: the token that was read when ${writers.length > 1 ? "a write head" : run.heads[writers[0]].name} last wrote to the cell`;
+    tape.setAttribute("aria-label", `cells ${tape.firstChild.dataset.cell} to ${tape.lastChild.dataset.cell} with ${letters.map((x) => x || "nothing").join(", ")}; head ${run.heads[head].name} is on ${here}`);
+    this.letters.textContent = run.kind === "attention" ? "The tape shows the tokens read so far." :
+      `The letter on a cell is the token that was read when ${writers.length > 1 ? "a write head" : `head ${run.heads[writers[0]].name}`} last wrote to it.`;
   }
 
   ask(cell) {
@@ -198,23 +198,23 @@ class Panel {
   say() {
     const { run, time, head } = this, lines = [];
     const writes = time >= run.separator;
-    lines.push(`Step ${time + 1} of ${run.steps} reads ${run.tokens[time]}${writes ? ` and writes ${run.predicted[time]} (probability ${run.probabilities[time].toFixed(3)})` : ""}${writes && this.wrong(time) ? `, wrong: ${run.expected[time - run.separator]} would be right` : ""}.`);
+    lines.push(`Step ${time + 1} of ${run.steps} reads ${run.tokens[time]}${writes ? ` and writes ${run.predicted[time]} (probability ${run.probabilities[time].toFixed(3)})` : ""}${writes && this.wrong(time) ? `, which is wrong: ${run.expected[time - run.separator]} would be right` : ""}.`);
     if (run.heads.length) {
       const here = run.paths[head][time], place = run.kind === "attention" ? "position" : "cell";
       lines.push(`Head ${run.heads[head].name} is on ${place} ${here} with weight ${weight(run, time, head, here).toFixed(3)}.`);
       if (this.asked !== null && run.kind !== "attention") {
         const last = lastWrite(run, time, this.asked, this.writers());
         const most = last ?? mostWritten(run, time, this.asked, this.writers());
-        const at = `at step ${most.step + 1}, which read ${run.tokens[most.step]}, by ${run.heads[most.head].name}`;
+        const at = `at step ${most.step + 1}, which read ${run.tokens[most.step]}, by head ${run.heads[most.head].name}`;
         const share = weight(run, most.step, most.head, this.asked);
-        lines.push(`Cell ${this.asked}: ` + (last ? `last ${run.kind === "ntm" ? "visited by a write head" : "written"} ${at}.` : share < 0.001 ? "not written so far." : `written only faintly so far, most (weight ${share.toFixed(3)}) ${at}.`));
+        lines.push(`Cell ${this.asked}: ` + (last ? `last ${run.kind === "ntm" ? "visited by a write head" : "written"} ${at}.` : share < 0.001 ? "not written so far." : `so far written with small weights only, the largest (${share.toFixed(3)}) ${at}.`));
       }
     }
     const other = panels.find((p) => p !== this && p.run.kind === run.kind && run.paths && p.head === head && p.run.heads[head]?.name === run.heads[head].name);
     if (other) {
       const apart = run.paths[head].findIndex((cell, t) => t < other.run.steps && cell !== other.run.paths[head][t]);
-      const both = run.steps === other.run.steps ? "" : ", as long as both last";
-      lines.push(apart < 0 ? `This head is on the same cells in both${both}.` : `This head is first on another cell than in the other at step ${apart + 1}.`);
+      const both = run.steps === other.run.steps ? "" : " up to the end of the shorter one";
+      lines.push(apart < 0 ? `This head is on the same cells in both traces${both}.` : `This head is first on a different cell than in the other trace at step ${apart + 1}.`);
     }
     this.said.textContent = lines.join(" ");
   }

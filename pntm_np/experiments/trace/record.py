@@ -1,4 +1,4 @@
-"""A trace: all that happens while a machine answers one text, recorded step by step as it is decoded.
+"""Record a trace: all that happens while a model answers a text, step by step.
 
 Step t reads a token, writes, reads, and predicts the next token. The step that reads the separator predicts the first
 symbol of the answer.
@@ -26,29 +26,29 @@ WRITE, READ, ATTEND = "write", "read", "attention"
 
 @dataclass(frozen=True)
 class Head:
-    """One head over all steps. What it looks at are cells, or for attention the positions of the tokens."""
+    """A head over all steps. It addresses cells of the memory or, in attention, positions of tokens."""
 
     kind: str
     name: str
-    addresses: np.ndarray  # (T, m): those with which step t reads or writes
+    addresses: np.ndarray  # (T, m): the addresses with which step t reads or writes
     shifts: np.ndarray | None = None  # (T, 3): left, stay, right
-    vectors: np.ndarray | None = None  # (T, k): what it reads, or what it writes
-    erase: np.ndarray | None = None  # (T, k): of an NTM's write head
+    vectors: np.ndarray | None = None  # (T, k): the vectors that it reads or writes
+    erase: np.ndarray | None = None  # (T, k): erase vectors, for an NTM's write head
 
     @property
     def path(self) -> np.ndarray:
-        """Its cell at every step: where the address is largest."""
+        """The cell of the head at each step: where the address is largest."""
         return self.addresses.argmax(axis=1)
 
     @property
     def moves(self) -> np.ndarray:
-        """How far its cell moves from each step to the next, the short way round."""
+        """How far the head moves from each step to the next, the short way round."""
         m = self.addresses.shape[1]
         return (np.diff(self.path) + m // 2) % m - m // 2
 
     @property
     def unrolled(self) -> np.ndarray:
-        """Its path as if the memory had no end: a head that keeps moving right is on ever larger cells."""
+        """The path on an endless memory: a head that keeps moving right reaches ever higher cells."""
         m, first = self.addresses.shape[1], int(self.path[0])
         first = (first + m // 2) % m - m // 2
         return first + np.concatenate([[0], np.cumsum(self.moves)])
@@ -65,20 +65,20 @@ class Trace:
     answer: Answer
     cells: int
     options: Options
-    tokens: np.ndarray  # (T,): what is read
+    tokens: np.ndarray  # (T,): the tokens that are read
     probabilities: np.ndarray  # (T, V)
     heads: list[Head]
     memory: np.ndarray | None = None  # (T, m, n): after step t has written
     states: dict[str, np.ndarray] = field(default_factory=dict)  # (T, units) each
-    thresholds: tuple[str, ...] = ()  # those that change the machine
-    moves_first: bool = False  # heads move at the beginning of a step, not at its end
+    thresholds: tuple[str, ...] = ()  # the thresholds that have an effect on the model
+    moves_first: bool = False  # whether heads move at the beginning of a step instead of its end
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     @property
     def separator(self) -> int:
-        """The step that reads the separator; from here on the machine writes its answer."""
+        """The step that reads the separator; from here on, the model writes its answer."""
         return len(self.answer.text)
 
     @property
@@ -126,7 +126,7 @@ class Trace:
 def record(
     model: Model, task: Task, text: str, cells: int, options: Options, stop: Callable[[], bool] = lambda: False
 ) -> Trace:
-    """The trace of one text: the steps by which ``pntm solve`` answers it."""
+    """Record the steps in which ``pntm solve`` answers the text."""
     recorder = Recorder(model)
     options = replace(options, observer=recorder.see)
     (given,) = answer(model, task, [text], cells, options, None, stop, recorder.watch)
@@ -135,7 +135,7 @@ def record(
 
 
 def follow(model: Model, trace: Trace, options: Options, stop: Callable[[], bool] = lambda: False) -> Trace:
-    """Another machine, or another way to run it, reading the tokens of this trace: whatever it would write itself."""
+    """Record another model, or the same with other options, reading the tokens of this trace instead of its own."""
     recorder, state = Recorder(model), model.initial_state(1, trace.cells)
     options = replace(options, observer=recorder.see)
     xp = array_module(model.params["embed.weight"])
@@ -149,26 +149,28 @@ def follow(model: Model, trace: Trace, options: Options, stop: Callable[[], bool
 
 
 class Recorder:
-    """Takes what every step shows: its token and logits, and what the layers say that they do."""
+    """Records each step: its token and logits, and what the layers report."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.steps: dict[str, list[np.ndarray]] = {"tokens": [], "logits": []}
-        self.layers: dict[tuple[str, int], list[np.ndarray]] = {}  # what is shown, and by which layer
+        self.layers: dict[tuple[str, int], list[np.ndarray]] = {}  # by name and layer
 
     def see(self, block: int, name: str, value: Value) -> None:
-        self.layers.setdefault((name, block), []).append(np.array(to_host(value))[0])  # the only row of the batch
+        self.layers.setdefault((name, block), []).append(np.array(to_host(value))[0])  # the batch has one row
 
     def watch(self, token: Array, before: States, after: States, logits: Array) -> None:
         for name, value in (("tokens", token), ("logits", logits)):
             self.steps[name].append(np.array(to_host(value))[0])
 
     def trace(self, task: Task, given: Answer, cells: int, options: Options, steps: int) -> Trace:
-        """Everything as arrays, over the steps up to the end of the answer."""
+        """The recorded steps, up to the end of the answer, as arrays."""
         tokens, logits = (np.stack(rows[:steps]) for rows in self.steps.values())
         logits = logits.astype(np.float64)
         if not np.isfinite(logits).all():
-            raise CheckpointError("what the machine computes is not finite: its parameters are damaged, or it diverged")
+            raise CheckpointError(
+                "the outputs of the model are not finite: its parameters are damaged, or training diverged"
+            )
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         architecture, memory = self.model.architecture, None
         states, heads, found = {}, [], {}
@@ -189,7 +191,7 @@ class Recorder:
 
 
 def _cells(memory: np.ndarray) -> np.ndarray:
-    """(T, m, n): P-NTM keeps the share of every write head apart, (T, W, m, n / W); together they are a cell."""
+    """The memory as (T, m, n); P-NTM keeps the share of each write head apart, as (T, W, m, n / W)."""
     if memory.ndim == 3:
         return memory
     steps, writers, cells, size = memory.shape
@@ -209,7 +211,7 @@ def _memory_heads(found: dict[str, np.ndarray]) -> list[Head]:
 
 
 def _attention_heads(layer: str, rows: list[np.ndarray]) -> list[Head]:
-    """A step's row (H, 1, t) is of the positions up to its own."""
+    """Heads of a layer; the row (H, 1, t) of a step covers the positions up to its own."""
     full = np.zeros((len(rows[0]), len(rows), len(rows)), rows[0].dtype)
     for t, row in enumerate(rows):
         full[:, t, : t + 1] = row[:, 0]

@@ -1,7 +1,7 @@
 "use strict";
-// The page of a trace. Everything is computed from what was recorded when the page is opened; a step only looks it up.
+// Opening the page computes everything from the recorded trace; playing a step only looks it up.
 
-const WRITTEN = 0.5; // of an address: a cell counts as written by a head that was on it with at least this weight
+const WRITTEN = 0.5; // least address with which a head counts as having written a cell
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const $ = (selector, root = document) => root.querySelector(selector);
 const make = (tag, className = "", text = "") => Object.assign(document.createElement(tag), { className, textContent: text });
@@ -13,9 +13,9 @@ async function unpacked({ data, dtype }) {
   return dtype === "f4" ? new Float32Array(buffer) : dtype === "u2" ? new Uint16Array(buffer) : new Uint8Array(buffer);
 }
 
-// ---- what happened: addresses and memory by the recurrences
+// ---- addresses and memory, by the recurrences
 
-// a_t[i] = left a[i+1] + stay a[i] + right a[i-1], from the first cell on; the shift is the last thing a step does
+// a_t[i] = left a[i+1] + stay a[i] + right a[i-1], starting on the first cell; a step shifts last
 function addressesByShifts(shifts, steps, heads, m) {
   const found = new Float32Array(steps * heads * m);
   for (let h = 0; h < heads; h++) {
@@ -29,7 +29,7 @@ function addressesByShifts(shifts, steps, heads, m) {
   return found;
 }
 
-// M = (1 - w) M + w v: every write head has a share of each cell
+// M = (1 - w) M + w v: each write head has its own share of every cell
 function memoryBySharing(addresses, values, steps, heads, writers, m, n) {
   const M = new Float32Array(steps * m * n), size = n / writers;
   for (let t = 0; t < steps; t++)
@@ -44,7 +44,7 @@ function memoryBySharing(addresses, values, steps, heads, writers, m, n) {
   return M;
 }
 
-// M = M (1 - w_1 e_1) (1 - w_2 e_2) .. + w_1 d_1 + w_2 d_2 + ..: all write heads share all of a cell
+// M = M (1 - w_1 e_1) (1 - w_2 e_2) .. + w_1 d_1 + w_2 d_2 + ..: each write head writes whole cells
 function memoryByErasing(addresses, values, erase, steps, heads, writers, m, n, start) {
   const M = new Float32Array(steps * m * n);
   for (let t = 0; t < steps; t++)
@@ -93,7 +93,7 @@ async function prepare(run) {
 
 const weight = (run, t, h, i) => run.addresses[(t * run.heads.length + h) * run.cells + i];
 
-// the last step up to t at which one of these heads was on the cell with at least half of its weight
+// the last step up to t at which one of these heads had at least half of its address on the cell
 function lastWrite(run, t, i, writers) {
   for (let s = t; s >= 0; s--) {
     let by = -1;
@@ -103,7 +103,7 @@ function lastWrite(run, t, i, writers) {
   return null;
 }
 
-// the step up to t at which one of these heads had the most weight on the cell
+// the step up to t at which one of these heads had the largest address on the cell
 function mostWritten(run, t, i, writers) {
   let best = { step: 0, head: writers[0] };
   for (let s = 0; s <= t; s++)

@@ -1,4 +1,4 @@
-"""``pntm trace`` as a whole: one text, one machine or two, and the files that were asked for."""
+"""Trace one model or two on a text, and render the requested files."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TraceError(PntmError, ValueError):
 
 class Question(NamedTuple):
     text: str
-    task: Task | None  # None: that of the machine
-    cells: int | None  # None: as many as in an evaluation
+    task: Task | None  # None: the task that the model was trained on
+    cells: int | None  # None: as many as an evaluation has
     device: str
     kinds: set[str]
 
@@ -43,24 +43,24 @@ class Traced(NamedTuple):
 
 
 def load(place: Path, asked: Asked, named: Task | None) -> tuple[Trained, Task]:
-    """The machine and its task; one whose task is in a file that was not named is shown without what would be right."""
+    """The model and its task; if the task's file was not named, the right answer is unknown."""
     trained = load_trained(place)
     try:
         return trained, task_of(trained, named)
     except TaskNeeded:
-        if asked.auto or not trained.end_token:  # it would not know where to end
+        if asked.auto or not trained.end_token:  # the length of the answer would be unknown
             raise
         return trained, symbols_only(trained)
 
 
 def check(text: str, task: Task, cells: int | None, say: Callable[[str], None]) -> int:
-    """The cells for this text, if it is one of the task's and they are enough."""
+    """The number of cells for this text; refuses a text that is not of the task, and too few cells."""
     task.check(text)
     wanted = evaluation_memory(len(text))
     if cells is not None and cells < len(text):
         raise TraceError(
-            f"the text has {len(text):,} symbols and the memory {cells:,} cells: heads would come round to where they "
-            f"began; --memory-size {wanted} has room"
+            f"the text has {len(text):,} symbols, but the memory only {cells:,} cells, so heads would come round to "
+            f"where they began; --memory-size {wanted} is enough"
         )
     if cells is not None and cells < memory_for(len(text)):
         say(f"heads may come round in {cells:,} cells; --memory-size {memory_for(len(text))} is the paper's rule")
@@ -68,7 +68,7 @@ def check(text: str, task: Task, cells: int | None, say: Callable[[str], None]) 
 
 
 def require_room(trained: Trained, text: str, cells: int, kinds: set[str], traces: int, device: str) -> None:
-    """Refuse a trace that cannot fit: the numbers of all steps are kept, and for JSON once more as text."""
+    """Refuse a trace that does not fit into RAM: the numbers of all steps are kept, for JSON also as text."""
     architecture, steps = trained.model.architecture, 4 * len(text) + 16
     kept = sum(mixer.traced_numbers(cells, steps) for mixer in architecture.mixers)
     need = decoding_need(architecture, 1, steps, cells) + traces * steps * kept * (90 if ".json" in kinds else 16)
@@ -83,14 +83,16 @@ def trace(
     loaded = [load(place, asked, named) for place, asked in machines]
     tasks = {f"{task.name} with {task.symbols}" for _, task in loaded}
     if len(tasks) > 1:
-        raise TraceError(f"--compare: the two were trained on {' and '.join(sorted(tasks))}: not on one task")
+        raise TraceError(f"--compare: the two models were trained on different tasks: {' and '.join(sorted(tasks))}")
     models = [trained.model for trained, _ in loaded]
     if len({place for place, _ in machines}) < len(machines) and not models[0].architecture.thresholds:
-        raise TraceError(f"--compare-tau: {models[0].name} has no shifts or gates to cut off: nothing to compare")
+        raise TraceError(
+            f"--compare-tau: {models[0].name} has no shifts or gates to round, so there is nothing to compare"
+        )
     has_memory = any(model.architecture.has_memory for model in models)
     room = check(text, loaded[0][1], cells if has_memory else None, say)
     for trained, _ in loaded:
-        require_room(trained, text, room, kinds, len(loaded) + 1, device)  # one more is made to explain them
+        require_room(trained, text, room, kinds, len(loaded) + 1, device)  # explaining them needs one more
     found = []
     with Workers(1) as workers:
         context = Context(workers, stop=stop)
@@ -101,14 +103,14 @@ def trace(
 
 
 def titles(traces: list[Trace], places: list[Path]) -> list[str]:
-    """What tells two traces apart: how the machine was run, or which it is."""
+    """Titles that tell two traces apart, by their thresholds or by the names of their files."""
     same = len({t.settings for t in traces}) < len(traces)
     names = [place.stem if place.suffix else place.name for place in places]
     return [f"{t.settings}{f' ({name})' if same else ''}" for t, name in zip(traces, names, strict=True)]
 
 
 def rendered(traced: list[Traced], places: list[Path], kind: str, stop: Callable[[], bool]) -> bytes:
-    """A file of that ending; a page takes two traces, the others are of the first."""
+    """The content of a file of this kind; a page shows all traces, other files show the first."""
     first = traced[0].trace
     if kind == ".json":
         return as_json(first, stop).encode()

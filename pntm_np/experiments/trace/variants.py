@@ -1,4 +1,4 @@
-"""The same machine with one thing changed, to see what that thing does."""
+"""Change one thing in a model to see what it does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pntm_np.runtime.signals import Stopped
 
 
 def memory_of(model: Model) -> tuple[str, Mixer, Params]:
-    """The layer with the memory: the beginning of its parameters' names, what it is, and its parameters."""
+    """The layer with the memory: the prefix of its parameters' names, its mixer, and its parameters."""
     found = model.architecture.memory
     if found is None:
         raise ValueError(f"{model.name} has no memory")
@@ -29,27 +29,27 @@ def changed(model: Model, name: str, edits: Params) -> Model:
 
 
 def rounded(model: Model, options: Options) -> tuple[Model, Options]:
-    """With every shift one-hot: its largest strength becomes 1."""
+    """The model with every shift rounded to one-hot."""
     name, layer, w = memory_of(model)
-    return changed(model, name, layer.rounded(w)), replace(options, tau=1.0)  # of what is below 1 the largest remains
+    return changed(model, name, layer.rounded(w)), replace(options, tau=1.0)  # of shifts below 1, the largest remains
 
 
 def without_reads(model: Model, index: int) -> Model:
-    """With read head number ``index`` finding zeros only: nothing that is made of its reads counts any more."""
+    """The model without the reads of head ``index``, which are replaced by zeros."""
     name, layer, w = memory_of(model)
     return changed(model, name, layer.without_reads(w, index))
 
 
 def effect_of_reads(model: Model, trace: Trace, stop: Callable[[], bool] = lambda: False) -> dict[str, float]:
-    """By how much the probability of the tokens it gave falls if a read head finds nothing, a mean over the answer."""
+    """How much the mean probability of the answer's tokens drops without the reads of each head."""
     steps = np.arange(trace.separator, len(trace))
     given = trace.predicted[steps]
     tokens = array_module(model.params["embed.weight"]).asarray(trace.tokens[None])
 
-    def probability(machine: Model) -> np.ndarray:
+    def probability(other: Model) -> np.ndarray:
         if stop():
             raise Stopped
-        logits = to_host(machine.forward(tokens, trace.cells, trace.options))[0, steps].astype(np.float64)
+        logits = to_host(other.forward(tokens, trace.cells, trace.options))[0, steps].astype(np.float64)
         logits -= logits.max(axis=1, keepdims=True)
         return np.exp(logits[np.arange(len(steps)), given]) / np.exp(logits).sum(axis=1)
 
@@ -60,14 +60,14 @@ def effect_of_reads(model: Model, trace: Trace, stop: Callable[[], bool] = lambd
 
 
 def source_of_reads(model: Model, trace: Trace) -> dict[str, str]:
-    """For each read head of a P-NTM the write head in whose share of a cell it finds what changes the output most."""
+    """For each read head of a P-NTM, the write head whose share of the cells changes the output most."""
     _, layer, w = memory_of(model)
     w = {name: to_host(weights) for name, weights in w.items()}
     writers, found = trace.of(WRITE), {}
     for k, head in enumerate(trace.of(READ)):
         mixed = layer.read_mixing(w, k)  # d, n
         if mixed is None or head.vectors is None:
-            return {}  # all write heads of an NTM write to all of a cell
+            return {}  # the write heads of an NTM have no shares: each writes whole cells
         steps = head.vectors[trace.separator :]
         changes = np.square(mixed[None] * (steps - steps.mean(axis=0))[:, None])  # T, d, n
         shares = changes.sum(axis=(0, 1)).reshape(len(writers), -1).sum(axis=1)
@@ -76,6 +76,6 @@ def source_of_reads(model: Model, trace: Trace) -> dict[str, str]:
 
 
 def leaves(heads: list[Head], straight: list[Head]) -> dict[str, int]:
-    """The step at which a head is first on another cell than in the other trace, of those that ever are."""
+    """The first step at which a head is on another cell than in the other trace, for each head that ever is."""
     apart = {a.name: np.flatnonzero(a.path != b.path) for a, b in zip(heads, straight, strict=True)}
     return {name: int(steps[0]) for name, steps in apart.items() if len(steps)}

@@ -65,7 +65,7 @@ def test_the_experiment_and_its_record(directory: Path):
     assert sorted(p.name for p in directory.rglob("*") if p.is_file()) == ["bench.json", "curves.png"]
 
     # again: refused; resumed: the same rows, nothing timed anew
-    assert "--resume goes on with it" in invoke(*SMALL, code=2).stderr
+    assert "give --resume to continue it" in invoke(*SMALL, code=2).stderr
     assert json.loads(invoke(*SMALL, "--resume", "--json").stdout) == report
     shown = invoke(*SMALL, "--resume").stdout
     assert (
@@ -81,7 +81,7 @@ def test_the_experiment_and_its_record(directory: Path):
     assert [r["mean"] for r in resumed[:3]] == [r["mean"] for r in rows[:3]]
     for damage in (b"", b"[1]", b'{"settings": {}}', b"\xff\xfe", b'{"settings": 3, "rows": [{}]}'):
         Path("runs/bench.json").write_bytes(damage)
-        assert "no bench that can be resumed" in invoke(*SMALL, "--resume", code=4).stderr
+        assert "expected a benchmark that can be resumed" in invoke(*SMALL, "--resume", code=4).stderr
 
 
 def test_forms_that_disagree_are_not_timed(monkeypatch, directory: Path):
@@ -94,7 +94,7 @@ def test_forms_that_disagree_are_not_timed(monkeypatch, directory: Path):
 
     monkeypatch.setattr(forward.Contestant, "run", wrong)
     done = invoke(*SMALL, "--models", "pntm", code=1)
-    assert "form chunked is 1.0e-02 away from the loop" in done.stderr and not done.stdout
+    assert "form chunked are 1.0e-02 away from the loop" in done.stderr and not done.stdout
     assert not Path("runs").exists()
 
 

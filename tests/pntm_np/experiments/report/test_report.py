@@ -96,16 +96,18 @@ def test_a_run_that_misses_by_little_is_not_perfect(tmp_path):
 
 def test_captions_say_how_the_budget_differs(made):
     text = (made / "report" / "best.md").read_text()
-    assert "batches of 128 for up to 500,000 iterations" in text
-    assert "P-NTM: batches of 128, 3,000 iterations." in text
+    assert "for up to 500,000 steps with batches of 128" in text
+    assert "P-NTM: We trained for 3,000 steps with batches of 128." in text
     recipe = RECIPES["pntm"]
-    assert f"P-NTM, our recipe: batches of {recipe['batch_size']}, at most {recipe['steps']:,} iterations" in text
-    assert f"the last {recipe['cool_down']:,} with a falling learning rate, which begin once" in text
-    assert (
-        "shifts and gates rounded in the other half, ever more, once 90% of the inputs are answered" in text
-        and "memories of 64 to 96 cells" in text
+    trained = (
+        f"at most {recipe['steps']:,} steps with batches of {recipe['batch_size']} and a memory of 64 to 96 cells."
     )
-    assert "LSTM: batches of 32, 40,000 iterations, the last 8,000 with a falling learning rate." in text
+    assert f"P-NTM, our recipe: We trained for {trained}" in text
+    assert f"fell to 0 over the last {recipe['cool_down']:,} steps, which began early once the task was solved." in text
+    rounded = "In the other half, shifts and gates were rounded by growing thresholds"
+    assert f"{rounded} once 90% of the inputs were answered correctly." in text
+    fell = "The learning rate was 0.0005 and fell to 0 over the last 8,000 steps."
+    assert f"LSTM: We trained for 40,000 steps with batches of 32. {fell}" in text
     assert "| **1.00** |" in text
 
 
@@ -152,11 +154,13 @@ def test_what_is_not_the_papers_is_left_out_and_said(tmp_path):
     (failed / "failure.json").write_text('{"state": "diverged", "cause": "at step 7", "attempts": 1}')
     done = invoke("report", tmp_path, "--json")
     assert done.exit_code == 0, done.stderr
-    assert done.stderr.count("left out:") == 8 and "1 run has begun and not finished" in done.stderr
-    assert f"its noise is 0, and {RECIPES['pntm']['noise']} by --preset recipe" in done.stderr
-    assert "its lr is 0.001, and 0.0005 by --preset paper" in done.stderr
+    assert done.stderr.count("left out:") == 8 and "leaves out 1 unfinished run." in done.stderr
+    assert f"its noise is 0; --preset recipe has {RECIPES['pntm']['noise']}" in done.stderr
+    assert "its lr is 0.001; --preset paper has 0.0005" in done.stderr
     assert "lstm with an end token has no place in the tables" in done.stderr
-    assert "its samples is 1, and the paper's 128" in done.stderr and "there is a run like it already" in done.stderr
+    assert (
+        "its samples is 1; the paper has 128" in done.stderr and "another run has the same configuration" in done.stderr
+    )
     found = json.loads(done.stdout)["tables"]
     assert len(found["runs"]["rows"]) == 1 and set(found) == {"best", "spread", "runs"}
     assert "failed: diverged: at step 7." in found["runs"]["caption"]
@@ -181,7 +185,7 @@ def test_every_run_says_what_it_took(tmp_path):
 def test_fewer_inputs_are_said(tmp_path):
     write_run(tmp_path, "parity-check", "lstm", 1, fails_after(41), samples=32)
     caption = json.loads(invoke("report", tmp_path, "--json").stdout)["tables"]["best"]["caption"]
-    assert "judged on 32 inputs of each length" in caption
+    assert "The evaluation had 32 inputs of each length." in caption
 
 
 def test_machines_with_an_end_token_stand_alone(tmp_path):
@@ -233,12 +237,12 @@ def test_collect(tmp_path):
     assert spread[0][2:4] == [2, 1], "two ended well, one failed"
     write_run(tmp_path / "other", "parity-check", "pntm", 1, fails_after(120), steps=7)
     refused = invoke("sweep", "collect", tmp_path / "other", "--out", tmp_path / "kept")
-    assert refused.exit_code == 2 and "there is another run of that name" in refused.stderr
+    assert refused.exit_code == 2 and "has another run of that name" in refused.stderr
     itself = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "all")
     assert itself.exit_code == 2 and "these are the runs themselves" in itself.stderr
     (failed / "metrics.jsonl").write_text("5\n")
     others = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "new")
-    assert others.exit_code == 4 and f"left out: {failed / 'metrics.jsonl'}: not the metrics" in others.stderr
+    assert others.exit_code == 4 and f"left out: {failed / 'metrics.jsonl'}: expected the metrics" in others.stderr
     assert len(list((tmp_path / "new").iterdir())) == 2, "the others are kept"
     (tmp_path / "kept" / f"{place.name}.json").write_text("{")
     broken = invoke("sweep", "collect", tmp_path / "all", "--out", tmp_path / "kept")
@@ -253,7 +257,7 @@ def test_bad_input(tmp_path):
         done = invoke("report", tmp_path, *more)
         return done.exit_code == code and said in done.stderr and not (tmp_path / "report").exists()
 
-    assert refused(2, "there is nothing to report in it")
+    assert refused(2, "there is nothing to report")
     assert invoke("report", tmp_path / "none").exit_code == 2
     place = write_run(tmp_path, "parity-check", "pntm", 1, fails_after(120))
     assert invoke("report", place / "result.json").exit_code == 2

@@ -118,9 +118,7 @@ def test_a_cell_tells_when_it_was_written(files):
         head = next(h for h in recorded["heads"] if h["name"] == "write 2")
         cell = here(page)
         step = max(t for t, row in enumerate(head["addresses"]) if row[cell] >= 0.5)
-        expected = (
-            f"Cell {cell}: last written at step {step + 1}, which read {recorded['steps'][step]['token']}, by write 2."
-        )
+        expected = f"Cell {cell}: last written at step {step + 1}, which read {recorded['steps'][step]['token']}, by head write 2."
         page.locator(f".cell[data-cell='{cell}']").hover()
         assert expected in page.locator(".said").inner_text()
         page.mouse.move(5, 5)
@@ -160,7 +158,7 @@ def test_two_beside_each_other(files):
         assert page.locator(".panel select").first.evaluate("s => s.selectedOptions[0].label") == "read 3"
         page.keyboard.press("End")
         said = page.locator(".said").all_inner_texts()
-        assert all("This head is first on another cell than in the other at step" in line for line in said)
+        assert all("This head is first on a different cell than in the other trace at step" in line for line in said)
 
 
 def test_a_long_page_is_small_and_quick(files):
