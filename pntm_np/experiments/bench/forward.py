@@ -32,9 +32,7 @@ from pntm_np.scans import default_form, usable_forms
 MODELS = ("ntm", "pntm")
 SEGMENT = 512  # time steps; a shard's arrays stay in the cache
 SAMPLE = 256  # time steps whose outputs are compared
-AGREE = (
-    1e-3  # of the largest output; forms differ by rounding (1e-6), and the paper's by its epsilon, which grows with T
-)
+AGREE = 1e-3  # of the largest output; forms differ by 1e-6, and the paper's more, by its epsilon that grows with T
 STATES = 8  # most copies of memory and addresses that a time step makes; measured
 CHECKED, ROWS = 256, 8  # largest length and batch of the comparison that precedes the timing
 

@@ -36,9 +36,8 @@ def style(model: str, form: str) -> dict[str, Any]:
 def conditions(report: Json) -> str:
     machine, settings = report["machine"], report["settings"]
     device = machine["processor"] if settings["backend"] == "cpu" else machine["device"]
-    runs, threads = settings["runs"], settings["threads"]
-    over = f"mean of {runs} run{'s' if runs > 1 else ''} on {device} with {threads} thread{'s' if threads > 1 else ''}"
-    return printable(f"batch size {settings['batch']}, {over}")
+    counts = f"batch size {settings['batch']}, mean of {settings['runs']} runs, threads: {settings['threads']}"
+    return printable(f"{counts}; {device}")
 
 
 def plot_bench(

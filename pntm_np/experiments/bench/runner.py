@@ -69,7 +69,7 @@ def bench_steps(settings: train_step.TrainSettings, asked: tuple | None, profile
             if last is not None:
                 ahead.timed(name, length, last)
             shown.update(
-                f"{name}, {length:,} time steps, training step {run + 1} of {repeats}", ahead.left((name, length), run)
+                f"{name}, {length:,} tokens, training step {run + 1} of {repeats}", ahead.left((name, length), run)
             )
 
         speed = max(train_step.product_speed(workers, settings.backend) for _ in range(3))

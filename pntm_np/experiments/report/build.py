@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from pntm_np.experiments.report.figures import Figure, all_figures
-from pntm_np.experiments.report.gather import Material, gather
+from pntm_np.experiments.report.gather import gather
 from pntm_np.experiments.report.tables import Table, all_tables
 from pntm_np.runtime.errors import USAGE, PntmError
 from pntm_np.runtime.files import unusable, write_atomically
@@ -31,11 +31,15 @@ def report(directory: Path, out: Path, say: Callable[[str], None]) -> list[Table
     material = gather(directory)
     for line in material.left_out:
         say(f"left out: {line}")
-    if material.empty:
+    if not (material.runs or material.evaluations or material.benches):
         raise ReportError(
             f"{directory}: there is nothing to report: it has no finished run, no evaluation and no benchmark"
         )
-    notes = _notes(material)
+    count, notes = len(material.unfinished), []
+    if count:
+        notes.append(f"This report leaves out {count} unfinished run{'s' if count > 1 else ''}.")
+    if len(material.benches) > 1:
+        notes.append("There are several benchmarks; the report shows the first.")
     for note in notes:
         say(note)
     tables, drawn = all_tables(material), {}
@@ -51,15 +55,6 @@ def report(directory: Path, out: Path, say: Callable[[str], None]) -> list[Table
         drawn[figure.name] = (figure, svg.read_bytes())
     write_atomically(out / "report.html", page(tables, drawn, notes).encode())
     return tables
-
-
-def _notes(material: Material) -> list[str]:
-    count, notes = len(material.unfinished), []
-    if count:
-        notes.append(f"This report leaves out {count} unfinished run{'s' if count > 1 else ''}.")
-    if len(material.benches) > 1:
-        notes.append("There are several benchmarks; the report shows the first.")
-    return notes
 
 
 def page(tables: list[Table], figures: dict[str, tuple[Figure, bytes]], notes: list[str]) -> str:

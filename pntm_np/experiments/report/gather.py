@@ -85,10 +85,6 @@ class Material:
     unfinished: list[Path] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # with the reasons
 
-    @property
-    def empty(self) -> bool:
-        return not (self.runs or self.evaluations or self.benches)
-
     def given_up(self, group: str) -> int:
         return sum(group_of(run.config) == group for run in self.failed)
 
@@ -186,10 +182,6 @@ def _add_other(path: Path, directory: Path, found: Material) -> None:
             raise CheckpointError(f"{path}: expected a benchmark in the format of pntm bench")
 
 
-def _numbers(row: Any, *names: str) -> bool:
-    return isinstance(row, dict) and all(is_number(row.get(name)) for name in names)
-
-
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST
 
@@ -230,7 +222,11 @@ def _is_bench(content: Json) -> bool:
 
 def _is_step_bench(content: Json) -> bool:
     rows = content["rows"]
-    return isinstance(rows, list) and bool(rows) and all(_numbers(row, "ms_mean", "ms_best") for row in rows)
+
+    def timed(row: Any) -> bool:
+        return isinstance(row, dict) and is_number(row.get("ms_mean")) and is_number(row.get("ms_best"))
+
+    return isinstance(rows, list) and bool(rows) and all(map(timed, rows))
 
 
 def budgets(material: Material, groups: Iterable[str]) -> str:
@@ -246,45 +242,33 @@ def budgets(material: Material, groups: Iterable[str]) -> str:
 
 def _training(c: Config) -> str:
     share, times = SOLVED
+    solved = f"once {share:.0%} of the inputs of lengths up to {c.max_length} were answered correctly"
+    solved += f" in {times} progress tests in a row"
     later = f"once {ANSWERS:.0%} of the inputs were answered correctly" if c.rounding else "once the task was solved"
-    said = [
-        f"We trained for {'at most ' if c.stop_when_solved else ''}{c.steps:,} steps with batches of {c.batch_size}"
-    ]
-    said[0] += f" and a memory of {_cells(c.memory_size)} cells" if c.memory_size != TRAINING_MEMORY else ""
-    said[0] += f", and of {_cells(c.learnt_memory_size)} cells once the task was solved" if c.learnt_memory_size else ""
-    if c.lr != LEARNING_RATE or c.warm_up or c.cool_down:
-        rate = f"rose to {c.lr:g} over {c.warm_up:,} steps" if c.warm_up else f"was {c.lr:g}"
-        rate += f" and fell to 0 over the last {c.cool_down:,} steps" if c.cool_down else ""
-        early = ", which began early once the task was solved" if c.cool_down and c.stop_when_solved else ""
-        said.append(f"The learning rate {rate}{early}")
-    if c.stop_when_solved and not c.cool_down:
-        said.append("Training stopped once the task was solved")
-    if c.stop_when_solved or c.learnt_memory_size:
-        said.append(
-            f"A task counts as solved once {share:.0%} of the inputs of lengths up to {c.max_length} were answered "
-            f"correctly in {times} progress tests in a row"
-        )
-    if c.start == "flax":
-        said.append("Initial weights were drawn as in Flax")
-    if c.head_gain != 1:
-        said.append(f"The initial shift weights of half of the heads were multiplied by {c.head_gain:g}")
-    if c.restart_after:
-        said.append(f"A run started over with new weights if it did not {in_words(c.restart_after)}")
-    if c.clip:
-        said.append(f"Gradients were scaled down to an infinity norm of at most {c.clip:g}")
-    if c.noise:
-        noise = f"Normal noise of standard deviation {c.noise:g} ({LATER_NOISE * c.noise:g} {later})"
-        said.append(f"{noise} was added to the logits of shifts and gates in half of every batch")
-    if c.blur:
-        blur = f"{c.blur:g} ({LATER_NOISE * c.blur:g} once the task was solved)"
-        said.append(f"In half of every batch, a share of {blur} of every shift was spread over all three")
-    if c.rounding:
-        said.append(f"In the other half, shifts and gates were rounded by growing thresholds {later}")
-    elif c.tau == "auto":
-        said.append(f"The thresholds were chosen on lengths 1 to {c.max_length}")
-    if c.samples != SAMPLES:
-        said.append(f"The evaluation had {c.samples} inputs of each length")
-    return f"{'. '.join(said)}."
+    steps = f"We trained for {'at most ' if c.stop_when_solved else ''}{c.steps:,} steps with batches of {c.batch_size}"
+    steps += f" and a memory of {_cells(c.memory_size)} cells" if c.memory_size != TRAINING_MEMORY else ""
+    steps += f", and of {_cells(c.learnt_memory_size)} cells once the task was solved" if c.learnt_memory_size else ""
+    rate = f"rose to {c.lr:g} over {c.warm_up:,} steps" if c.warm_up else f"was {c.lr:g}"
+    rate += f" and fell to 0 over the last {c.cool_down:,} steps" if c.cool_down else ""
+    rate += ", which began early once the task was solved" if c.cool_down and c.stop_when_solved else ""
+    noise = f"Normal noise of standard deviation {c.noise:g} ({LATER_NOISE * c.noise:g} {later}) was added"
+    blur = f"a share of {c.blur:g} ({LATER_NOISE * c.blur:g} once the task was solved) of every shift was spread"
+    sentences = (
+        (True, steps),
+        (c.lr != LEARNING_RATE or c.warm_up or c.cool_down, f"The learning rate {rate}"),
+        (c.stop_when_solved and not c.cool_down, "Training stopped once the task was solved"),
+        (c.stop_when_solved or c.learnt_memory_size, f"A task counts as solved {solved}"),
+        (c.start == "flax", "Initial weights were drawn as in Flax"),
+        (c.head_gain != 1, f"The initial shift weights of half of the heads were multiplied by {c.head_gain:g}"),
+        (c.restart_after, f"A run started over with new weights if it did not {in_words(c.restart_after)}"),
+        (c.clip, f"Gradients were scaled down to an infinity norm of at most {c.clip:g}"),
+        (c.noise, f"{noise} to the logits of shifts and gates in half of every batch"),
+        (c.blur, f"In half of every batch, {blur} over all three"),
+        (c.rounding, f"In the other half, shifts and gates were rounded by growing thresholds {later}"),
+        (c.tau == "auto" and not c.rounding, f"The thresholds were chosen on lengths 1 to {c.max_length}"),
+        (c.samples != SAMPLES, f"The evaluation had {c.samples} inputs of each length"),
+    )
+    return " ".join(f"{sentence}." for holds, sentence in sentences if holds)
 
 
 def _cells(size: Any) -> str:

@@ -21,10 +21,8 @@ BEST = {  # best exact match of ten runs on inputs longer than in training, in t
     "transformer-alibi": (0.27, 0.56, 0.21, 0.65, 0.38, 0.20),
     "transformer-fire": (0.23, 0.44, 0.19, 0.28, 0.42, 0.19),
 }
-SPREAD = {
-    "ntm": (0.35, 0.97, 0.11),
-    "pntm": (0.55, 0.93, 0.14),
-}  # share of perfect runs, and mean and standard deviation of the scores
+# share of perfect runs, and mean and standard deviation of the scores
+SPREAD = {"ntm": (0.35, 0.97, 0.11), "pntm": (0.55, 0.93, 0.14)}
 DEVICE = "A100 GPU"
 SECONDS = {  # mean time of a forward pass at each of BENCH_LENGTHS
     "NTM": (0.0011, 0.0019, 0.0035, 0.0068, 0.0128, 0.0209, 0.0411, 0.0818, 0.1620, 0.3268, 0.6546, 1.3079, 2.6242,

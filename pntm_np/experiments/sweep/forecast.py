@@ -80,8 +80,6 @@ class Forecast:
 
     def _evaluation(self, config: Config, task: Task, per_token: float) -> float:
         first, last = config.lengths
-        ends = [
-            tokens_of(task, n, config.max_length) for n in (first, last)
-        ]  # the longest inputs are not drawn for this
+        ends = [tokens_of(task, n, config.max_length) for n in (first, last)]  # without drawing the longest inputs
         tokens = (last - first + 1) * sum(ends) / 2
         return per_token * tokens * config.samples / self.threads

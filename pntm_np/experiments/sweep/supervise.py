@@ -118,7 +118,7 @@ def supervise(directory: Path, planned: Planned, care: Care, stop: Stop) -> Outc
         outcome = _attempt(run, _command(directory, planned, care), care, stop)
         if outcome.state == "busy":  # another sweep was faster
             continue
-        step = last_step(run)
+        step = last_row(run).get("step", -1)
         attempts, furthest = (attempts + 1 if step <= furthest else 1), max(step, furthest)
         outcome = Outcome(outcome.state, outcome.cause, attempts)
         retried = outcome.state in ("crashed", "hung") and attempts <= care.retries
@@ -210,12 +210,8 @@ def _lines(log: Path, began: int) -> list[str]:
     return [printable(line.strip())[:LONGEST] for line in text.splitlines() if line.strip()]
 
 
-def last_step(run: Run) -> int:
-    """The last step of a run; -1 if it has not begun."""
-    return last_row(run).get("step", -1)
-
-
 def last_row(run: Run) -> Json:
+    """The last complete row of the metrics; empty if the run has not begun."""
     with contextlib.suppress(OSError, CheckpointError):
         for line in reversed(read_end(run.path("metrics.jsonl"), 4096).splitlines()):
             with contextlib.suppress(ValueError):

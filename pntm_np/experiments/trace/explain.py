@@ -45,10 +45,8 @@ def _outcome(trace: Trace) -> str:
     place, row = t - trace.separator, trace.probabilities[t]
     right, given = trace.expected[place], trace.symbol(trace.predicted[t])
     (token,) = trace.task.encode(right)
-    return (
-        f"{steps}: the first error is at step {t + 1}, the answer's symbol {place + 1}: {given} "
-        f"(probability {row.max():.3f}) instead of {right} ({row[token]:.3f})."
-    )
+    said = f"{given} (probability {row.max():.3f}) instead of {right} ({row[token]:.3f})"
+    return f"{steps}: the first error is at step {t + 1}, in symbol {place + 1} of the answer: {said}."
 
 
 def _without_memory(trace: Trace) -> list[str]:
@@ -65,10 +63,8 @@ def _carrier(trace: Trace, carrier: Head, effects: dict[str, float]) -> list[str
     sharp = {h.name: float(h.addresses[trace.separator :].max(axis=1).mean()) for h in trace.of(READ)}
     needed = _needed(effects)
     if not needed:
-        return [
-            "No read head matters here: without the reads of any one head, the symbols of the answer would lose less "
-            f"than {NEEDED} of their probability on average."
-        ]
+        lost = f"the symbols of the answer would lose less than {NEEDED} of their probability on average"
+        return [f"No read head matters here: without the reads of any one head, {lost}."]
     said = [
         f"Head {carrier.name} matters most: without its reads, the symbols of the answer would lose "
         f"{effects[carrier.name]:.3f} of their probability on average. While the model answers, its address has "
@@ -129,9 +125,7 @@ def _astray(trace: Trace, straight: Trace, effects: dict[str, float]) -> list[st
     """Where heads leave the path that they would take with one-hot shifts, and whether that causes the error."""
     found, error, needed, said = leaves(trace.heads, straight.heads), trace.first_error, _needed(effects), []
     if rounds := [head.name for head in trace.heads if head.came_round]:
-        said.append(
-            f"The memory is a ring of {trace.cells} cells, in which {', '.join(rounds)} came round to where they began."
-        )
+        said.append(f"The memory is a ring of {trace.cells} cells: {', '.join(rounds)} came round to where they began.")
     if found:
         name = min(found, key=lambda head: (found[head], head not in needed))
         said.append(_leaving(trace, straight, name, found[name]))
@@ -153,12 +147,10 @@ def _blame(trace: Trace, straight: Trace, error: int) -> str:
     right = trace.task.encode(trace.expected or "")[: error + 1 - trace.separator]
     wrong = np.flatnonzero(straight.predicted[trace.separator : error + 1] != right)
     if not len(wrong):
-        return (
-            "With one-hot shifts, the model is right up to and including this step: the blur of its heads is the cause."
-        )
+        return "With one-hot shifts, the model is still right at this step: the blur of its heads is the cause."
+    step = trace.separator + int(wrong[0]) + 1
     return (
-        f"With one-hot shifts, the model would first be wrong at step {trace.separator + int(wrong[0]) + 1}: "
-        "the blur of its heads alone is not the cause."
+        f"With one-hot shifts, the model is first wrong at step {step}: the blur of its heads alone is not the cause."
     )
 
 

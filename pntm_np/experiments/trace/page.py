@@ -19,11 +19,7 @@ from pntm_np.models.ntm.layer import START
 from pntm_np.runtime.html import offline_page
 from pntm_np.runtime.untrusted import Json
 
-SCRIPTS = (
-    "recorded.js",
-    "panel.js",
-    "page.js",
-)  # the recorded trace, a panel that shows it, and the page that plays all panels
+SCRIPTS = ("recorded.js", "panel.js", "page.js")  # the trace, a panel that shows it, and the page that plays panels
 CONTROLS = """
 <h1>{title}</h1><p class="soft">{text}</p>
 <div class="controls" role="group" aria-label="playback">

@@ -169,7 +169,7 @@ class Recorder:
         logits = logits.astype(np.float64)
         if not np.isfinite(logits).all():
             raise CheckpointError(
-                "the outputs of the model are not finite: its parameters are damaged, or training diverged"
+                "the model's outputs are not finite: its parameters are damaged, or training diverged"
             )
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         architecture, memory = self.model.architecture, None

@@ -86,9 +86,7 @@ def trace(
         raise TraceError(f"--compare: the two models were trained on different tasks: {' and '.join(sorted(tasks))}")
     models = [trained.model for trained, _ in loaded]
     if len({place for place, _ in machines}) < len(machines) and not models[0].architecture.thresholds:
-        raise TraceError(
-            f"--compare-tau: {models[0].name} has no shifts or gates to round, so there is nothing to compare"
-        )
+        raise TraceError(f"--compare-tau: {models[0].name} has no shifts or gates to round: nothing to compare")
     has_memory = any(model.architecture.has_memory for model in models)
     room = check(text, loaded[0][1], cells if has_memory else None, say)
     for trained, _ in loaded:
@@ -131,7 +129,5 @@ def write(contents: dict[Path, bytes], say: Callable[[str], None]) -> None:
 
 
 def told(traced: list[Traced], stop: Callable[[], bool]) -> list[str]:
-    lines: list[str] = []
-    for one in traced:
-        lines += [*([""] if lines else []), *explain(*one, stop)]
-    return lines
+    """The explanations of all traces, with an empty line between two."""
+    return "\n\n".join("\n".join(explain(*one, stop)) for one in traced).split("\n")

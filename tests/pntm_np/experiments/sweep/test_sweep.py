@@ -21,7 +21,7 @@ from pntm_np.experiments.sweep.collect import collect
 from pntm_np.experiments.sweep.coordinator import left
 from pntm_np.experiments.sweep.grid import GridError, Planned, read_grid
 from pntm_np.experiments.sweep.status import Standing, standing, summary
-from pntm_np.experiments.sweep.supervise import Care, Outcome, failure, last_step, run_here, supervise
+from pntm_np.experiments.sweep.supervise import Care, Outcome, failure, last_row, run_here, supervise
 from pntm_np.runtime.randomness import PARAMETERS, generator
 from pntm_np.training.run import Progress, Run, RunBusy
 from tasks import TASKS
@@ -353,12 +353,12 @@ def test_a_run_that_is_killed_is_taken_up_again(tmp_path):
     kills, late = [], within(LIMIT)
 
     def kill() -> bool:
-        step = last_step(Run(out / planned.name))
+        step = last_row(Run(out / planned.name)).get("step", -1)
         if len(kills) < 4 and step > max(kills, default=0) and (found := at_work(out)):
             os.kill(found[0], signal.SIGKILL)
             with limit(60):  # it may have got further until it died
                 os.waitid(os.P_PID, found[0], os.WEXITED | os.WNOWAIT)
-            kills.append(last_step(Run(out / planned.name)))
+            kills.append(last_row(Run(out / planned.name)).get("step", -1))
         return late()
 
     outcome = supervise(out / planned.name, planned, Care(retries=1), kill)
