@@ -160,7 +160,7 @@ def print_sweep(found: list, as_json: bool) -> None:
 
     groups = summary(found)
     if as_json:
-        click.echo(json.dumps({"runs": [run.as_json() for run in found], "summary": groups}))
+        click.echo(json.dumps({"runs": [vars(run) for run in found], "summary": groups}))
         return
     rows = [
         [g["task"], g["variant"], g["runs"], g["done"], g["running"], g["failed"], g["perfect"]]

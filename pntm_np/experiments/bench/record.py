@@ -53,9 +53,6 @@ class Record:
 
     def add(self, row: Json) -> None:
         self.rows.append(row)
-        self.save()
-
-    def save(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         clear_partial([self.path])
         write_atomically(self.path, json_bytes(self.as_json(), indent=1))

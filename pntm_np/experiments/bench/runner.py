@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pntm_np.experiments.bench import forward, machine, train_step
-from pntm_np.experiments.bench.clock import Ahead
+from pntm_np.experiments.bench.clock import Ahead, Watch
 from pntm_np.experiments.bench.record import BenchError, Record
 from pntm_np.runtime import ram
 from pntm_np.runtime.files import unusable
@@ -33,19 +33,10 @@ def bench_forward(settings: forward.Settings, asked: tuple | None, out: Path, re
     ahead = Ahead(work, repeats, settings.patience)
     first = f"comparing the outputs of all forms; {COMPILING}"
     with signals, Workers(settings.threads) as workers, Progress("bench", first=first) as shown:
-
-        def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
-            name = f"{model} {form}"
-            if last is not None:
-                ahead.timed(name, length, last)
-            shown.update(f"{name}, {length:,} time steps, run {run + 1} of {repeats}", ahead.left((name, length), run))
-
-        def stop() -> bool:
-            return bool(signals.received)
-
+        watch = _watch(ahead, shown, repeats, "run")
         if work:
-            forward.check_agreement(settings, workers, stop)
-        for row in forward.run(settings, workers, done, watch, stop):
+            forward.check_agreement(settings, workers, lambda: bool(signals.received))
+        for row in forward.run(settings, workers, done, watch, lambda: bool(signals.received)):
             record.add(row)
             ahead.finished(f"{row['model']} {row['form']}", row["length"])
             if row.get("skipped"):
@@ -63,15 +54,7 @@ def bench_steps(settings: train_step.TrainSettings, asked: tuple | None, profile
     repeats, rows = settings.runs + settings.warmup, []
     ahead = Ahead([(name, n) for n in settings.lengths for name, _ in contestants], repeats)
     with signals, Workers(settings.threads) as workers, Progress("bench train", first=COMPILING) as shown:
-
-        def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
-            name = f"{model} {form}".strip()
-            if last is not None:
-                ahead.timed(name, length, last)
-            shown.update(
-                f"{name}, {length:,} tokens, training step {run + 1} of {repeats}", ahead.left((name, length), run)
-            )
-
+        watch = _watch(ahead, shown, repeats, "training step")
         speed = max(train_step.product_speed(workers, settings.backend) for _ in range(3))
         for row in train_step.run(settings, workers, watch, lambda: bool(signals.received)):
             rows.append(row)
@@ -83,6 +66,18 @@ def bench_steps(settings: train_step.TrainSettings, asked: tuple | None, profile
         longest = settings.lengths[-1]
         report["profile"] = {name: train_step.profile(c, longest, settings.runs) for name, c in contestants}
     return report
+
+
+def _watch(ahead: Ahead, shown: Progress, repeats: int, what: str) -> Watch:
+    """Show which run is next and the time that is left."""
+
+    def watch(model: str, form: str, length: int, run: int, last: float | None) -> None:
+        name = f"{model} {form}".strip()
+        if last is not None:
+            ahead.timed(name, length, last)
+        shown.update(f"{name}, {length:,} time steps, {what} {run + 1} of {repeats}", ahead.left((name, length), run))
+
+    return watch
 
 
 def _check_forms(asked: tuple | None, backend: str, contestants: list) -> None:

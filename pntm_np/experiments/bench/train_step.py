@@ -117,9 +117,8 @@ class Step:
         self.learner = Learner(config, params, Moments(np.zeros_like(params), np.zeros_like(params)), workers)
         tokens, targets = rng.integers(0, architecture.vocabulary, (2, config.batch_size, length))
         self.batch, self.count, self.device = Batch(tokens, targets, tokens >= 0), 0, config.backend
-        self.pace = Pace(
-            config.lr, config.noise, config.blur, config.most_cells(), (FIRST, LAST) if config.rounding else None
-        )
+        rounding = (FIRST, LAST) if config.rounding else None
+        self.pace = Pace(config.lr, config.noise, config.blur, config.most_cells(), rounding)
 
     def __call__(self) -> None:
         self.count += 1

@@ -85,9 +85,6 @@ class Material:
     unfinished: list[Path] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # with the reasons
 
-    def given_up(self, group: str) -> int:
-        return sum(group_of(run.config) == group for run in self.failed)
-
     def of(self, group: str, task: str | None = None) -> list[Trained]:
         """The runs of a group; "transformer" stands for all four positional encodings."""
 

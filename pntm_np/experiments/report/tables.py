@@ -15,7 +15,7 @@ from pntm_np.experiments.bench.forward import AGREE
 from pntm_np.experiments.bench.plot import LIKE_FOR_LIKE, conditions
 from pntm_np.experiments.bench.record import partner
 from pntm_np.experiments.report import paper
-from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, Far, Material, Trained, budgets
+from pntm_np.experiments.report.gather import END, MACHINES, NAMES, ORDER, Far, Material, Trained, budgets, group_of
 from pntm_np.protocol import BATCH, BENCH_LENGTHS, EVALUATION_SEED, LONGEST, MAX_LENGTH, SAMPLES, SEEDS, STEPS
 from pntm_np.runtime.untrusted import Json, printable
 
@@ -118,7 +118,7 @@ def best_scores(material: Material, groups: tuple[str, ...]) -> Table:
 def spread(material: Material) -> Table:
     rows: list[list] = []
     for group in ORDER:
-        runs, failed = material.of(group), material.given_up(group)
+        runs, failed = material.of(group), sum(group_of(run.config) == group for run in material.failed)
         if not runs or group == "transformer":
             continue
         scores = [run.score for run in runs]

@@ -27,9 +27,6 @@ class Standing:
     score: float | None = None  # exact match on inputs longer than in training
     cause: str = ""
 
-    def as_json(self) -> Json:
-        return vars(self)
-
 
 def standing(directory: Path, planned: Planned, done: Path | None = None) -> Standing:
     """The state of a run; runs that have been collected in ``done`` count as done wherever they were made."""

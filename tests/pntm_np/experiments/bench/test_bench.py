@@ -189,8 +189,8 @@ def test_speedup_and_crossover():
     times |= {("pntm", "chunked"): [4.0, 1.0, 2.0, 2.0], ("pntm", "fused"): [1.0, 1.0, 1.0, 1.0]}
     rows = [row(*name, 2**k, t) for name, seconds in times.items() for k, t in enumerate(seconds)]
     assert crossovers(rows) == [
-        "P-NTM, paper, is slower than NTM, sequential, from 4 steps on",
-        "P-NTM, chunked, is faster than NTM, sequential, from 2 steps on",
+        "P-NTM, paper, is slower than NTM, sequential, from 4 time steps on",
+        "P-NTM, chunked, is faster than NTM, sequential, from 2 time steps on",
     ], "the compiled form has no partner here"
     assert crossovers(rows[:1] + rows[4:5]) == ["P-NTM, paper, is faster than NTM, sequential, at every length"]
     assert crossovers(rows[:4]) == []
@@ -269,7 +269,7 @@ BAD = [
     (["--models", "lstm"], "lstm"),
     (["--models", ""], "model"),
     (["--forms", "fast"], "fast"),
-    (["--forms", "paper", "--models", "ntm"], "none of --models has that"),
+    (["--forms", "paper", "--models", "ntm"], "none of --models has this form"),
     (["--batch", "0"], "from 1 to"),
     (["--runs", "x"], "from 1 to"),
     (["--warmup", "-1"], "from 1 to"),
@@ -277,8 +277,8 @@ BAD = [
     (["--threads", "0"], "from 1 to"),
     (["--backend", "tpu"], "tpu"),
     (["--plot", "x.txt"], ".png"),
-    (["--plot", "no/such/x.png"], "cannot be written"),
-    (["--out", "."], "cannot be written"),
+    (["--plot", "no/such/x.png"], "cannot write a file"),
+    (["--out", "."], "cannot write a file"),
     (["trian"], "trian"),
 ]
 

@@ -148,7 +148,7 @@ def test_every_machine_is_explained(name):
             trace.heads, follow(rounded(model, trace.options)[0], trace, rounded(model, trace.options)[1]).heads
         )
         step = min(found.values(), default=None)
-        told = f"at step {step + 1}: it is on cell" if found else "would be on the same cells"
+        told = f"At step {step + 1}, it is on cell" if found else "would take the same path"
         assert any(told in line for line in said)
         assert any(line.startswith("At the first error") for line in said) == (trace.first_error is not None)
 
