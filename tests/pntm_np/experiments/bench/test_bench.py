@@ -277,7 +277,7 @@ BAD = [
     (["--threads", "0"], "from 1 to"),
     (["--backend", "tpu"], "tpu"),
     (["--plot", "x.txt"], ".png"),
-    (["--plot", "no/such/x.png"], "cannot write a file"),
+    (["--plot", "no/such/x.png"], "cannot be written"),
     (["--out", "."], "cannot write a file"),
     (["trian"], "trian"),
 ]
