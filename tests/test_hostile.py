@@ -235,9 +235,9 @@ CASES = [
     plan("a FIFO, and its status", fifo(PLAN), "sweep.json: not a regular file", 4, STATUS),
     plan("a directory", folder(PLAN), "sweep.json: not a regular file"),
     plan("a link without an end", link(PLAN, "../../../../../../dev/zero"), "not a regular file"),
-    plan("a terabyte", huge(PLAN), "at most 268,435,456 are read"),
+    plan("a terabyte", huge(PLAN), "expected at most 268,435,456"),
     # directories of runs
-    Case("a run's directory that is a link", link(f"sweep/{NAMES[2]}", "kept"), ("sweep", "--out", "sweep"), 2, "it is a link; a sweep writes below --out alone"),
+    Case("a run's directory that is a link", link(f"sweep/{NAMES[2]}", "kept"), ("sweep", "--out", "sweep"), 2, "it is a link; a sweep writes only below --out"),
     Case("a log that is a link", link(f"sweep/{NAMES[2]}/log.txt", "canary"), ("sweep", "--out", "sweep"), 1, "log.txt is a link; expected a regular file", (f"sweep/{NAMES[2]}/config.json",)),
     Case("a lock that is a link", link(f"sweep/{NAMES[2]}/.lock", "canary"), ("sweep", "--out", "sweep"), 1, ".lock is a link; expected a regular file"),
     Case("metrics that are a link", metrics_elsewhere, ("train", "--resume", "--out", "own"), 4, "metrics.jsonl is a link; expected a regular file", ("own/config.json",)),
@@ -275,11 +275,11 @@ CASES = [
     Case("20,000 seeds on the command line", lambda place: None, ("sweep", "--tasks", "parity", "--seeds", SEEDS, "--out", "x", "--dry-run"), 2, "20,000 runs; a sweep has at most 10,000"),
     Case("a nested option", lambda place: None, ("sweep", "--tasks", "parity", "--option", "steps=" + "[" * 5_000, "--out", "x"), 2, "--option"),
     # places
-    Case("a bench that is a FIFO", fifo("bench.json"), ("bench", "--lengths", "8", "--out", "bench.json", "--resume"), 4, "no bench that can be resumed"),
-    Case("a bench of texts", written("bench.json", json.dumps({"machine": {}, "settings": {}, "rows": [{"model": "ntm", "form": "fused", "length": 8, "mean": "x"}]})), ("bench", "--lengths", "8", "--out", "bench.json", "--resume"), 4, "no bench that can be resumed"),
+    Case("a bench that is a FIFO", fifo("bench.json"), ("bench", "--lengths", "8", "--out", "bench.json", "--resume"), 4, "expected a benchmark that can be resumed"),
+    Case("a bench of texts", written("bench.json", json.dumps({"machine": {}, "settings": {}, "rows": [{"model": "ntm", "form": "fused", "length": 8, "mean": "x"}]})), ("bench", "--lengths", "8", "--out", "bench.json", "--resume"), 4, "expected a benchmark that can be resumed"),
     Case("a machine that is a FIFO", fifo("machine"), ("solve", "machine", "ab"), 4, "machine: not a regular file"),
     Case("a directory with escapes", written(f"own{ESCAPES}/config.json", "{"), ("train", "--resume", "--out", f"own{ESCAPES}"), 4, "own\\x1b[2J"),
-    Case("a report of nothing but harm", written("bad/result.json/x.json", DEEP), ("report", "bad"), 2, "there is nothing to report in it"),
+    Case("a report of nothing but harm", written("bad/result.json/x.json", DEEP), ("report", "bad"), 2, "there is nothing to report"),
 ]  # fmt: skip
 
 

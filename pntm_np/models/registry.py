@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable
 from typing import SupportsIndex
 
@@ -72,7 +73,9 @@ def build(name: str, vocabulary: int, **sizes: int) -> Architecture:
     if name not in MODELS:
         near = difflib.get_close_matches(str(name)[:60].lower(), MODELS, 1, 0.0)
         raise ValueError(f"unknown model {name!r:.60}; did you mean {near[0]!r}? There are {', '.join(MODELS)}")
-    known = SIZES[name.partition("-")[0]]
+    made = inspect.signature(MODELS[name]).parameters.values()
+    defaults = {p.name: p.default for p in made if p.default is not p.empty}  # of a model that is not the paper's
+    known = SIZES.get(name.partition("-")[0], defaults)
     for size in sizes:
         if size not in known:
             raise ValueError(f"{name} has no size {size!r:.60}; expected {', '.join(known)}")

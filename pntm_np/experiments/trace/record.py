@@ -109,7 +109,7 @@ class Trace:
 
     @property
     def title(self) -> str:
-        return f"{TITLES[self.model]} on {self.task.name}"
+        return f"{TITLES.get(self.model, self.model)} on {self.task.name}"
 
     @property
     def settings(self) -> str:

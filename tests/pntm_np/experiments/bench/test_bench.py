@@ -260,12 +260,12 @@ def test_lengths_as_they_are_typed():
 
 
 BAD = [
-    (["--lengths", "0:8"], "no lengths"),
-    (["--lengths", "8:4"], "no lengths"),
-    (["--lengths", "-4,8"], "no lengths"),
-    (["--lengths", "8,,9"], "no lengths"),
-    (["--lengths", "1:999999999"], "no lengths"),
-    (["--lengths", ""], "no lengths"),
+    (["--lengths", "0:8"], "are not lengths"),
+    (["--lengths", "8:4"], "are not lengths"),
+    (["--lengths", "-4,8"], "are not lengths"),
+    (["--lengths", "8,,9"], "are not lengths"),
+    (["--lengths", "1:999999999"], "are not lengths"),
+    (["--lengths", ""], "are not lengths"),
     (["--models", "lstm"], "lstm"),
     (["--models", ""], "model"),
     (["--forms", "fast"], "fast"),

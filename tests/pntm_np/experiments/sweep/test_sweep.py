@@ -309,7 +309,7 @@ def test_a_run_that_crashes_one_that_hangs_and_one_that_diverges(tmp_path):
     found = {run["task"]: run for run in json.loads(done.stdout)["runs"]}
     assert found["reverse-string"]["state"] == "done" and "Traceback" not in done.stderr
     assert found["crash"]["state"] == "failed" and found["crash"]["cause"].startswith("crashed: exit code 7")
-    assert found["hang"]["state"] == "failed" and "hung: no sign of life for 4 s" in found["hang"]["cause"]
+    assert found["hang"]["state"] == "failed" and "hung: no output for 4 s" in found["hang"]["cause"]
     assert found["parity-check"]["state"] == "failed" and "diverged: pntm: training" in found["parity-check"]["cause"]
     assert json.loads((out / "crash-noisy-1" / "failure.json").read_text())["attempts"] == 2
     assert gone(out)
