@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -114,3 +115,30 @@ def test_the_page_on_adding_a_task_is_true(tmp_path, monkeypatch):
     assert done.exit_code == 2 and "name it again" in done.output
     done = CliRunner().invoke(cli.main, ["tasks", "my_tasks.py:Sum", "--length", "5", "--count", "2"])
     assert done.exit_code == 0 and "modulo 3" in done.output
+
+
+def test_the_page_on_adding_a_model_is_true(tmp_path, monkeypatch):
+    """Its mixer and its builder make a model that is the same by sequence and by step."""
+    from pntm_np.models import registry
+
+    mixer, builder = python_blocks(ROOT / "docs" / "add-a-model.md")
+    (tmp_path / "mingru_gated_of_the_docs.py").write_text(mixer)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {**vars(registry), **vars(importlib.import_module("mingru_gated_of_the_docs"))}
+    exec(builder, names)
+    monkeypatch.setitem(registry.MODELS, "gated", names["_gated"])
+    model = registry.build("gated", 5, width=8, depth=2)
+    params, tokens = model.init(np.random.default_rng(0), np.float64), np.array([[0, 3, 1, 4]])
+    state, logits = model.initial_state(1, dtype=np.float64), []
+    for token in tokens.T:
+        state, now = model.step(params, state, token)
+        logits.append(now)
+    np.testing.assert_allclose(model.forward(params, tokens), np.stack(logits, axis=1), rtol=1e-12)
+
+
+def test_the_page_on_adding_a_command_is_true():
+    (command,) = python_blocks(ROOT / "docs" / "add-a-command.md")
+    names: dict = {"__annotations__": {}, **vars(importlib.import_module("pntm_np.commands.solve"))}
+    exec(command, names)
+    machine = str(ROOT / "results" / "checkpoints" / "parity-check-pntm.safetensors")
+    assert CliRunner().invoke(names["count"], [machine]).output == "259,989\n"

@@ -2,7 +2,7 @@
 
 A mixer is a frozen dataclass of sizes. Parameters and states are passed in and out. ``sequence`` takes all time steps
 at once and ``step`` takes one; both compute the same function. Estimates of RAM, counts of multiplications, the list of
-models, traces and ablations all rely on these methods, so that a new mixer is one file and a line in the registry.
+models, traces and ablations all rely on these methods, so that a new mixer is one file and a place in the registry.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def require(need: int, what: str, lower: str, device: str = "cpu") -> None:
     """Raise NotEnoughMemory if ``what`` needs more bytes than are free; ``lower`` names the options to lower."""
     there = available(device)
     if there is not None and need * SPARE > there:
-        raise NotEnoughMemory(f"{what} needs about {size(need)}, but {size(there)} are free; lower {lower}")
+        raise NotEnoughMemory(f"{what} needs about {size(need)}, and {size(there)} are free; lower {lower}")
 
 
 def size(amount: int) -> str:

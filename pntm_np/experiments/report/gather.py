@@ -145,7 +145,7 @@ def _foreign(config: Config, known: list[Config]) -> str:
     if config.task not in paper.TASKS:
         return "its task is not one of the paper's"
     if group_of(config) not in ORDER:
-        return f"{config.model} with an end token has no place in the tables"
+        return f"{config.model}{' with an end token' * config.end_token} has no place in the paper's tables"
     same = {name: getattr(config, name) for name in ("model", "seed", "end_token")}
     rules = Config.of(TASKS[config.task], config.preset, **same)
     for name in (f.name for f in fields(Config) if f.name not in BUDGETS[config.preset]):

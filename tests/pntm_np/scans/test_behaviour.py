@@ -159,7 +159,7 @@ BAD = {
     "no cells": (lambda: conv_shift_scan(S, A[:, :0]), ["a0", "(2, 0)", "m >= 1"]),
     "another batch": (lambda: conv_shift_scan(S, A[:1]), ["a0", "(1, 5)", "(2, m)"]),
     "chunk": (lambda: conv_shift_scan(S, A, chunk=0), ["conv_shift_scan", "chunk is 0", "at least 1"]),
-    "chunk of another form": (lambda: conv_shift_scan(S, A, form="paper", chunk=4), ["chunk is 4", "'paper'", "only chunked"]),
+    "chunk of another form": (lambda: conv_shift_scan(S, A, form="paper", chunk=4), ["chunk is 4", "'paper'", "only 'chunked'"]),
     "no read heads": (lambda: memory_scan(Q[:, :, :0], W, V, M), ["q", "(2, 4, 0, 5)", "R, m >= 1"]),
     "no write heads": (lambda: memory_scan(Q, W[:, :, :0], V[:, :, :0], M[:, :0]), ["w", "(2, 4, 0, 5)", "W >= 1"]),
     "no numbers": (lambda: memory_scan(Q, W, V[..., :0], M[..., :0]), ["v", "(2, 4, 2, 0)", "n >= 1"]),

@@ -157,7 +157,7 @@ def test_what_is_not_the_papers_is_left_out_and_said(tmp_path):
     assert done.stderr.count("left out:") == 8 and "leaves out 1 unfinished run." in done.stderr
     assert f"its noise is 0; --preset recipe has {RECIPES['pntm']['noise']}" in done.stderr
     assert "its lr is 0.001; --preset paper has 0.0005" in done.stderr
-    assert "lstm with an end token has no place in the tables" in done.stderr
+    assert "lstm with an end token has no place in the paper's tables" in done.stderr
     assert (
         "its samples is 1; the paper has 128" in done.stderr and "another run has the same configuration" in done.stderr
     )
