@@ -101,7 +101,7 @@ def backward(q, k, v, bias, scale, out, normaliser, g, d_q, d_k, d_v, d_bias):
                 turned(k, b, h, count - 1, count, keys)
                 turned(v, b, h, count - 1, count, values)
                 padded = (count + LANES - 1) // LANES * LANES
-                along = zero
+                along = zero  # summed in a loop without stores: else the distance of arrays decides on the order
                 for d in range(size):
                     query[0, d], g_i[0, d] = q[b, h, i, d] * scale, g[b, h, i, d]
                 for d in range(size):
